@@ -1,7 +1,8 @@
 """The overlay before a user turn: how long it takes, and whether it is right to show something.
 
-Run with `make bench`. Times are for a store with 100,000 messages: the overlay in process, also while another process
-locks the database or with a database that is ten times slower, and the whole prompt hook relative to `python -c pass`.
+Run with `make bench`. Times are CPU times in units of `python -c pass`, for a store with 100,000 messages: the overlay
+in process, also while another process locks the database or with a database that is ten times slower, and the whole
+prompt hook.
 
 Whether it shows something is measured on two sets. LoCoMo's conversations are projects: for a question asked in its own
 conversation, the overlay (`always`) is right if it quotes a session that has the answer; in another conversation, it is
@@ -32,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from activity import read_projects
+from cpu import Percentiles, python_start, python_starts, seconds_with_children
 from foresight import open_corpus
 from recall_questions import DATA, locomo
 from synthetic_store import make_queries, vocabulary
@@ -45,6 +47,8 @@ from warmstart.recall.recall import Recall
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
+from warmstart.storage.compression import register
+from warmstart.storage.deadline import Interrupted
 from warmstart.templates.item_store import ItemStore
 
 LABELS = Path(__file__).with_name("preflight_labels.json")
@@ -117,38 +121,32 @@ class Made:
 # -- times
 
 
-def _cells(times: Sequence[float], shares: Sequence[int] = (50, 95, 99)) -> str:
-    return " / ".join(f"{np.percentile(times, share):.2f}" for share in shares)
-
-
 class Times(NamedTuple):
-    """Milliseconds for each overlay, wall-clock and CPU time, and how many had no answer."""
+    """The CPU times of some overlays in seconds, and how many were empty."""
 
-    clock: list[float]
     processor: list[float]
     silent: int
 
-    def __str__(self) -> str:
-        shares = (50, 95, 99, 100)
-        return f"{_cells(self.clock, shares)}; CPU {_cells(self.processor, shares)}; {self.silent} silent"
+    def show(self, name: str, starts: Sequence[float]) -> None:
+        times = Percentiles.of(self.processor, starts)
+        print(f"  {name:<26} {times.p50:.2f} / {times.p95:.2f}; {self.silent} silent", flush=True)
 
 
-def time_overlay(connection: Any, questions: Sequence[str], project: str, deadline: float) -> Times:
-    """Time the overlay for first messages."""
-    times, processor, silent = list[float](), list[float](), 0
-    for number, question in enumerate(questions):
+def time_overlay(connection: Any, questions: Sequence[str], project: str, deadline: float, number: int = 0) -> Times:
+    """Time the overlay for messages at this position in a session."""
+    processor, silent = list[float](), 0
+    for place, question in enumerate(questions):
         preflight = Preflight(
             *(connection, "sqlite"),
-            session=f"asks-{time.monotonic_ns()}-{number}", project=project, policy=policy_with(deadline_ms=deadline),
+            session=f"asks-{time.monotonic_ns()}-{place}", project=project, policy=policy_with(deadline_ms=deadline),
         )  # fmt: skip
-        began, used = time.perf_counter(), time.thread_time()
+        used = time.thread_time()
         try:
-            silent += not preflight.before_turn(question).text
-        except sqlite3.OperationalError:  # could not be recorded, so it is not shown
+            silent += not preflight.before_turn(question, number=number).text
+        except (sqlite3.OperationalError, Interrupted):  # could not be recorded, so it is not shown
             silent += 1
-        times.append((time.perf_counter() - began) * 1000)
-        processor.append((time.thread_time() - used) * 1000)
-    return Times(times, processor, silent)
+        processor.append(time.thread_time() - used)
+    return Times(processor, silent)
 
 
 class SlowConnection(sqlite3.Connection):
@@ -172,6 +170,7 @@ class SlowConnection(sqlite3.Connection):
 
 def _connect(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=0.05, isolation_level=None, factory=factory)
+    register(connection)
     connection.execute("PRAGMA synchronous = NORMAL")  # as a hook does
     return connection
 
@@ -190,35 +189,41 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def show_times(path: Path, questions: Sequence[str], project: str) -> None:
-    print(f"\nthe overlay in process, {len(questions)} first messages; ms at p50 / p95 / p99 / max")
+    print(f"\nthe overlay in process, {len(questions)} messages; p50 / p95")
+    starts = python_starts()
+    pointing = [f"as we did last time with {question}" for question in questions]
     with closing(_connect(path)) as connection:
         time_overlay(connection, questions[:20], project, 1000)
-        print(f"  without a deadline       {time_overlay(connection, questions, project, 1000)}")
-        print(f"  with a deadline of {DEADLINE} ms  {time_overlay(connection, questions, project, DEADLINE)}")
+        first = time_overlay(connection, questions, project, 1000)
+        later = time_overlay(connection, pointing, project, 1000, number=5)
+        limited = time_overlay(connection, questions, project, DEADLINE)
         with _locked(path):
-            print(f"  another process writes   {time_overlay(connection, questions, project, DEADLINE)}")
+            locked = time_overlay(connection, questions, project, DEADLINE)
     with closing(_connect(path, SlowConnection)) as connection:
-        print(f"  ten times slower         {time_overlay(connection, questions, project, DEADLINE)}", flush=True)
+        slow = time_overlay(connection, questions, project, DEADLINE)
+    starts += python_starts()
+    first.show("first messages", starts)
+    later.show("later ones that point back", starts)
+    limited.show(f"a deadline of {DEADLINE} ms", starts)
+    locked.show("another process writes", starts)
+    slow.show("ten times slower", starts)
 
 
 def show_hook(home: Path, questions: Sequence[str], project: str) -> None:
     """Time the whole process for a prompt, alternating with an empty one, and its imports."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "WARMSTART_HOME": str(home)}
     command = [sys.executable, "-EPc", CODE, "hook", "claude-code", "UserPromptSubmit"]
-    times: dict[str, list[float]] = {"hook": [], "python -c pass": []}
-    answered = 0
+    times, starts, answered = list[float](), list[float](), 0
     for number, question in enumerate(questions[: RUNS + 3]):
         event = {"session_id": f"hook-{time.time_ns()}", "cwd": project, "prompt": question}
-        for name, line in (("hook", command), ("python -c pass", [sys.executable, "-c", "pass"])):
-            began = time.perf_counter()
-            done = subprocess.run(line, input=json.dumps(event).encode(), capture_output=True, env=env, check=True)
-            times[name] += [(time.perf_counter() - began) * 1000] if number >= 3 else []
-            answered += bool(done.stdout)
-    ratio = [np.percentile(times["hook"], share) / np.percentile(times["python -c pass"], share) for share in (50, 95)]
-    print(f"\nthe whole prompt hook, {RUNS} runs, {answered} of {RUNS + 3} answered; ms at p50 / p95")
-    for name, some in times.items():
-        print(f"  {name:<16} {_cells(some, (50, 95))}")
-    print(f"  ratio            {' / '.join(f'{each:.2f}' for each in ratio)}")
+        before = seconds_with_children()
+        done = subprocess.run(command, input=json.dumps(event).encode(), capture_output=True, env=env, check=True)
+        used = seconds_with_children() - before
+        starts.append(python_start())
+        times += [used] if number >= 3 else []
+        answered += bool(done.stdout)
+    ratio = Percentiles.of(times, starts)
+    print(f"\nthe whole prompt hook, {answered} of {RUNS + 3} answered; p50 / p95: {ratio.p50:.2f} / {ratio.p95:.2f}")
     event = {"session_id": "imports", "cwd": project, "prompt": questions[0]}
     line = [command[0], "-X", "importtime", *command[1:]]
     done = subprocess.run(line, input=json.dumps(event).encode(), capture_output=True, env=env, check=True)

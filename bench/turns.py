@@ -61,10 +61,10 @@ from foresight import (
 from warmstart import Evidence, Message, SessionStore, Step
 from warmstart.config import Settings
 from warmstart.preflight.index import update_turns
-from warmstart.preflight.overlay import FRAME, Policy, Preflight, render_work
 from warmstart.preflight.overlay import Overlay as Shown
-from warmstart.profile.calls import command_in, fields_of
+from warmstart.preflight.overlay import Policy, Preflight, render_work
 from warmstart.profile.feedback import agrees, own_words
+from warmstart.profile.tools import command_in, fields_of
 from warmstart.recall.recall import Recall
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLiteSessionStore
@@ -74,6 +74,7 @@ from warmstart.text.words import STOPWORDS
 from warmstart.tokens import count
 
 PLACEBOS = 8  # draws
+FRAME = 45  # tokens around the lines of an overlay
 PLAN = "Implement the following plan:"
 
 # -- turns
@@ -342,7 +343,7 @@ class Done(NamedTuple):
 def policy_with(**changes: Any) -> Policy:
     """The overlay's default settings, with changes."""
     settings = Settings(home=Path(), store_path=Path(), **{f"preflight_{name}": new for name, new in changes.items()})
-    return Policy(settings)
+    return Policy(settings, "")
 
 
 class Past:

@@ -321,12 +321,13 @@ class Warmstart:
 
     def preflight(self, message: str, *, project: str = ".", first: bool = True) -> Overlay:
         """What a session in this project would be shown for a message. Nothing is recorded."""
+        from warmstart.memory.selection import memory_file
         from warmstart.preflight.index import migrate
         from warmstart.preflight.overlay import Policy, Preflight
 
         database, where = self.store.database, clean(resolve_project(project))
         migrate(self.store)
-        policy = Policy(self.settings)
+        policy = Policy(self.settings, memory_file(self.settings))
         policy.deadline_ms = 1000  # no turn is waiting for it
         run = Preflight(database.connection, database.DIALECT, session="", project=where, policy=policy)
         return run.before_turn(clean(message), number=0 if first else 2, record=False)

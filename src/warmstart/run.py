@@ -19,6 +19,7 @@ from warmstart.handoff.constraints import Quote
 from warmstart.handoff.ledger import Ledger
 from warmstart.handoff.packet import render_constraints
 from warmstart.log import log_error
+from warmstart.memory.selection import memory_file
 from warmstart.preflight.index import migrate
 from warmstart.preflight.overlay import ONE_TURN, Policy, Preflight, memory_key
 from warmstart.preflight.prompt import block
@@ -224,7 +225,8 @@ class Run:
 
     @cached_property
     def _preflight(self) -> Preflight:
-        policy = Policy(self._app.settings, default="smart" if self.host else "off")
+        settings = self._app.settings
+        policy = Policy(settings, memory_file(settings), default="smart" if self.host else "off")
         database = self._app.store.database
         migrate(self._app.store)
         return Preflight(

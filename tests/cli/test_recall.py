@@ -106,16 +106,6 @@ def test_it_can_be_restricted(run, project):
     assert len(rows(run, "database", "--all-projects", "--limit", 1)) == 1
 
 
-def test_a_search_by_meaning_says_what_is_missing(run, project, subtests):
-    for mode in ["vector", "hybrid"]:
-        with subtests.test(mode=mode):
-            ran = run("recall", "database", "--mode", mode)
-            assert ran.code == 1
-            assert "warmstart recall index --embedder wordllama" in ran.err
-            assert len(ran.err.splitlines()) == 1
-            assert len(rows(run, "database", "--mode", "lexical")) == 1
-
-
 def test_a_terminal_shows_dated_passages_with_what_matched(terminal, project):
     code, screen = terminal("recall", "database ports")
     assert code == 0
@@ -177,25 +167,18 @@ def test_vectors_are_made_searched_and_kept_up_to_date(run, project, place):
     ran = run("recall", "index", "--embedder", "wordllama", "--json")
     assert json.loads(ran.out) == {"sessions": 2, "embedder": "wordllama", "texts": 2}
     assert json.loads(run("recall", "index", "--json").out) == {"sessions": 0, "embedder": "wordllama", "texts": 0}
-    (row,) = rows(run, "postgres listens", "--mode", "lexical", "--explain")
-    assert row["components"].keys() == {"turn", "session"}
-    assert rows(run, "server socket number", "--mode", "lexical") == []
+    (row,) = rows(run, "postgres listens", "--explain")
+    assert row["components"].keys() == {"turn", "session", "vectors"}
     assert rows(run, "server socket number") == []  # no word of it occurs, and nothing is certainly similar
-    assert rows(run, "server socket number", "--mode", "vector")[0]["native_id"] == "mine"
-    assert list(rows(run, "server socket number", "--mode", "vector", "--explain")[0]["components"]) == ["vectors"]
     with closing(opened(place)) as store:
         store.append(
             Session(agent="tester", native_id="new", project=str(project)),
             [Message(native_id="n", role="user", text="my puppy chewed the couch")],
         )
-    assert rows(run, "dog destroyed furniture")[0]["native_id"] == "new"
-
-
-def test_deleting_a_session_forgets_its_vectors(run, project, home):
-    run("recall", "index", "--embedder", "wordllama")
-    (row,) = rows(run, "server socket number", "--mode", "vector")
+    (row,) = rows(run, "dog destroyed furniture", "--explain")
+    assert (row["native_id"], list(row["components"])) == ("new", ["vectors"])
     assert run("sessions", "delete", row["session_id"], "--yes").code == 0
-    assert rows(run, "server socket number", "--mode", "vector") == []
+    assert rows(run, "dog destroyed furniture") == []
 
 
 def test_an_unknown_embedder_is_one_line(run, project):
@@ -218,7 +201,6 @@ def test_damaged_vectors_leave_word_search_working(run, project, home):
     assert "5433" in ran.out
     assert "Searching by words only" in ran.err
     assert "delete it and run" in ran.err
-    assert run("recall", "database ports", "--mode", "hybrid").code == 1
     checks = {check["subject"]: check for check in json.loads(run("doctor", "--json").out)}
     assert checks["vectors"]["status"] == "problem"
     assert json.loads(run("recall", "index", "--embedder", "wordllama", "--json").out)["texts"] == 2
@@ -236,8 +218,27 @@ def test_another_programs_file_instead_of_vectors_is_unchanged(run, project, hom
     assert ran.code == 1
     assert "another program" in ran.err
     assert run("recall", "database ports").code == 0
-    (row,) = rows(run, "database ports", "--mode", "lexical")
+    (row,) = rows(run, "database ports")
     run("sessions", "delete", row["session_id"], "--yes")
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("SELECT count(*) FROM theirs").fetchone() == (0,)
     assert len(before) == path.stat().st_size
+
+
+def test_what_was_replaced_says_so(run, project, place):
+    with closing(opened(place)) as store:
+        moved = Message(native_id="moved", role="assistant", text="We moved the database to port 5434.")
+        session = Session(
+            agent="tester", native_id="later", project=str(project), started_at=datetime(2026, 9, 2, tzinfo=UTC)
+        )
+        store.append(session, [moved])
+    newest, old = rows(run, "which port does the database use")
+    assert newest["text"].startswith("We moved the database to port 5434.")
+    assert "replaced_by" not in newest
+    assert old["replaced_by"] == {
+        "session_id": newest["session_id"],
+        "message_id": "moved",
+        "date": "2026-09-02T00:00:00Z",
+    }
+    out = run("recall", "which port does the database use").out
+    assert out.count("replaced on 2026-09-02") == 1

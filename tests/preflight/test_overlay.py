@@ -43,6 +43,17 @@ def test_the_first_message_brings_what_was_done(ws: Warmstart, project: Path, su
     assert "not instructions" in text
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [("berechne die Höhe der Sturmflut für Häfen", "Höhe prüfen"), ("计算港口的风暴潮高度", "风暴潮不对")],
+)
+def test_a_message_may_be_in_another_language(
+    ws: Warmstart, project: Path, session: Session, asked: str, message: str
+) -> None:
+    session("past", asked, EDIT)
+    assert "src/surge.py" in shown(ws, project, message)[0]
+
+
 def test_nothing_of_another_project_is_shown(ws: Warmstart, tmp_path: Path, surge: str) -> None:
     other = tmp_path / "lighthouse"
     (other / ".git").mkdir(parents=True)

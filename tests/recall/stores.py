@@ -94,7 +94,7 @@ def _postings(store: SQLSessionStore) -> Iterator[tuple[str, list[tuple[str, int
     if store.database.DIALECT == "sqlite":
         # Fails if a posting is missing, or if there is one too many.
         store.database.connection.execute("INSERT INTO recall_index (recall_index, rank) VALUES ('integrity-check', 1)")
-    places = {id: (native_id, number) for id, native_id, number in store.fetch(_PLACES)}
+    places = {turn: (native_id, number) for turn, native_id, number in store.fetch(_PLACES)}
     for (term,) in store.fetch("SELECT term FROM recall_terms"):
         if store.database.DIALECT == "sqlite":
             rows = store.fetch("SELECT rowid FROM recall_index WHERE recall_index MATCH ?", (term,))
@@ -102,4 +102,4 @@ def _postings(store: SQLSessionStore) -> Iterator[tuple[str, list[tuple[str, int
         else:
             (row,) = store.fetch("SELECT warmstart_recall_postings(?, ?, ?)", ([term], [], 10**9))
             ids = [int(number) for number in row[0].split(",")]
-        yield term, sorted(places[number] for number in ids)
+        yield term, sorted(places[turn] for turn in ids)

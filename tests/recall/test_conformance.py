@@ -64,9 +64,7 @@ class Generator:
                 # Some calls are so long that one database compresses them, and that they are not shown.
                 command = self.text() + " padding" * self.random.choice((0, 0, 500, 2000))
                 call = ToolCall(id=name, name="Bash", arguments=f'{{"command": "{command}"}}')
-                messages.append(
-                    Message(native_id=name, role="assistant", reasoning=self.text(5), tool_calls=(call,))
-                )
+                messages.append(Message(native_id=name, role="assistant", reasoning=self.text(5), tool_calls=(call,)))
             elif kind == "result":
                 output = ToolResult(call_id=name, outcome="ok", text=f"output{place} {self.text()}")
                 messages.append(Message(native_id=name, role="tool", tool_results=(output,)))
@@ -193,10 +191,11 @@ def test_a_turn_has_the_counts_of_its_fields(store):
     assert store.fetch("SELECT turns FROM recall_terms WHERE term = ?", (project_term("/src/tides"),)) == [(2,)]
 
 
-def test_the_newest_turns_are_read_if_more_are_as_good(store, monkeypatch):
-    monkeypatch.setattr(search, "MAX_TURNS", 3)
+@pytest.mark.parametrize(("limit", "value", "count"), [("MAX_TURNS", 3, 3), ("MAX_POSTINGS", 1, 8)])
+def test_the_newest_turns_are_read_if_more_are_as_good(store, monkeypatch, limit, value, count):
+    monkeypatch.setattr(search, limit, value)
     for number in range(20):
         keep(store, f"s{number}", "the tide")
     Recall(store).rebuild()  # in one update, as after the first sync
-    newest = store.fetch("SELECT pk FROM sessions ORDER BY pk DESC LIMIT 3")
+    newest = store.fetch("SELECT pk FROM sessions ORDER BY pk DESC LIMIT ?", (count,))
     assert [turn.session for turn in find(store, "tide").turns] == [row[0] for row in newest]

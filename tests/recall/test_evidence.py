@@ -77,6 +77,13 @@ def test_only_whole_words_make_a_sentence_match(store: SQLSessionStore, recall: 
     assert first_line(found.text).startswith("… Tides enter here: the port is open.")
 
 
+def test_accents_and_scripts_without_spaces_match(store: SQLSessionStore, recall: Recall) -> None:
+    text = f"{FILLER * 4}Der Pegel in Zürich ist hoch. {FILLER * 4}我们的数据库在五号端口。{FILLER * 4}"
+    keep(store, "s", "What else?", text)
+    assert first_line(recall.search("zurich")[0].text).startswith("… Der Pegel in Zürich ist hoch.")
+    assert first_line(recall.search("数据库")[0].text).startswith("… 我们的数据库在五号端口。")
+
+
 def test_marks_of_markdown_are_not_shown(store: SQLSessionStore, recall: Recall) -> None:
     keep(store, "s", "How do we calibrate?", LIST)
     (found,) = recall.search("calibrate the gauge")

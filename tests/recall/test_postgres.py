@@ -12,7 +12,7 @@ import pytest
 from tests.postgres import OWNER, Server
 from tests.recall.stores import NOW, fill, keep, opened
 from tests.waiting import SECONDS, in_time
-from warmstart import Evidence, Message, Settings
+from warmstart import Evidence, Settings
 from warmstart.recall import create_semantic_index
 from warmstart.recall.recall import Recall
 from warmstart.recall.search import Scope, find_turns
@@ -193,6 +193,18 @@ def test_a_search_takes_few_round_trips(store, monkeypatch):
         trips = 0
         assert recall.search(question, **options)
         assert trips <= most, (question, trips)
+
+
+def test_stems_are_looked_up_in_their_index_before_the_server_analyses_the_table(store):
+    fill(store)
+    Recall(store).update()
+    with store.transaction() as connection:
+        connection.execute("SELECT warmstart_recall_postings(?, ?, ?)", (["tide", "moon"], [], 100)).fetchall()
+        scans = [
+            connection.execute("SELECT pg_stat_get_xact_numscans(to_regclass(?))", (index,)).fetchone()[0]
+            for index in ("recall_stems_stems", "recall_stems_pkey")
+        ]
+    assert scans == [2, 0]
 
 
 @pytest.fixture

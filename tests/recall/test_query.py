@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.recall import query
-from warmstart.recall.evidence import Matcher
 from warmstart.recall.query import name_parts, parse
 from warmstart.recall.turns import terms_of
 
@@ -17,29 +16,6 @@ def test_the_quick_checks_miss_nothing(text):
         assert query._find_names(text) == ()
     if not query._MIXED_CASE.search(text):
         assert name_parts(text) == []
-
-
-def test_a_match_is_a_word_in_any_form_or_a_name(subtests):
-    matcher = Matcher.of(["connection", "zurich", "库连"], ["gate.py"])
-    cases = {
-        "CONNECTIONS fail": ["CONNECTIONS"],
-        "in Zürich": ["Zürich"],
-        "see gate.py, connecting": ["gate.py", "connecting"],
-        "数据库连接": ["数据库连接"],
-        "nothing": [],
-    }
-    for text, expected in cases.items():
-        with subtests.test(text):
-            assert [text[match.start : match.end] for match in matcher.find(text)] == expected
-
-
-def test_an_excerpt_is_where_most_words_are():
-    text = "lorem ipsum " * 300 + "the drawbridge is stuck " + "dolor sit " * 300
-    found = Matcher.of(["drawbridge", "stuck"]).excerpt(text, 200)
-    assert "the drawbridge is stuck" in found
-    assert len(found) < 210
-    assert found.startswith("… ")
-    assert found.endswith(" …")
 
 
 def test_stop_words_count_only_where_there_is_nothing_else():

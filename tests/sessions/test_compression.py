@@ -204,7 +204,7 @@ def test_a_damaged_text_does_not_prevent_an_upgrade(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     old_store(path, [LONG, LONG[1:]])
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE texts SET body = CAST(? AS TEXT) WHERE id = 2", (b"\xff" * 600,))
+        connection.execute("UPDATE texts SET body = CAST(? AS TEXT) WHERE id = 2", (b"\xff" * 2 * MIN_COMPRESSED,))
     with closing(SQLiteSessionStore(path)) as store:
         with pytest.raises(StoreCorrupt, match="damaged"):
             texts(store)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any
 
 import click
 
@@ -19,11 +21,12 @@ from warmstart.cli.terminal import counted, describe_filters, local, max_width, 
 from warmstart.config import Settings, load_settings
 from warmstart.embedding.files import has_vectors
 from warmstart.errors import ConfigError, StoreError
-from warmstart.recall.evidence import Evidence, Matcher
+from warmstart.recall.evidence import Evidence
 from warmstart.recall.index import Index, Progress
-from warmstart.recall.recall import Mode, Recall
+from warmstart.recall.recall import Recall
 from warmstart.sessions.indexed_store import IndexedStore, open_indexed_store
 from warmstart.sessions.projects import short_names
+from warmstart.text.words import stem_word, tokenize
 
 
 @click.group(
@@ -45,11 +48,6 @@ def command() -> None:
 @click.argument("query", nargs=-1, required=True)
 @project_options
 @click.option("--limit", type=Count(1), default=5, show_default=True, help="Maximum number of passages.")
-@click.option(
-    "--mode",
-    type=click.Choice(get_args(Mode)),
-    help="Search by words, by meaning, or both. Default: both if there are vectors (see `recall index`).",
-)
 @since_option
 @click.option("--agent", "agents", multiple=True, shell_complete=complete_agents, help="Only this agent; repeatable.")
 @click.option("--explain", is_flag=True, help="Show how each score is computed.")
@@ -59,7 +57,6 @@ def search(
     project: str,
     all_projects: bool,
     limit: int,
-    mode: Mode | None,
     since: datetime | None,
     agents: tuple[str, ...],
     explain: bool,
@@ -71,17 +68,17 @@ def search(
         store = stack.enter_context(open_indexed_store(current))
         known = store.projects()
         scope = scope_of(project, all_projects, known)
-        semantic = _open_vectors(store, current, mode)
+        semantic = _open_vectors(store, current)
         if semantic is not None:
             stack.enter_context(semantic)
-        searcher = Recall(store, semantic=semantic, mode=mode or "hybrid")
+        searcher = Recall(store, semantic=semantic)
         if searcher.count_pending():
             show_warnings()
             with progress_bar("Indexing") as progress:
                 searcher.update(progress)
         if semantic is not None and semantic.embedder.local:
             with progress_bar("Embedding") as progress:
-                _refresh(semantic, progress, mode)
+                _refresh(semantic, progress)
         hits = searcher.search(" ".join(query), project=scope.project or None, limit=limit, since=since, agents=agents)
         if not store.index.is_complete:
             click.echo("Warning: older texts are not indexed yet; run `warmstart sync` to search them too.", err=True)
@@ -140,57 +137,52 @@ def index_command(rebuild: bool, embedder: str | None, as_json: bool) -> None:
 
 
 def _as_dict(found: Evidence, *, explain: bool) -> dict[str, Any]:
-    explanation = () if explain else ("matched", "terms", "components")
-    return {name: value for name, value in asdict(found).items() if name not in explanation}
+    left_out = [] if explain else ["matched", "terms", "components"]
+    if found.replaced_by is None:
+        left_out.append("replaced_by")
+    return {name: value for name, value in asdict(found).items() if name not in left_out}
 
 
-def _open_vectors(store: IndexedStore, current: Settings, mode: Mode | None) -> recall.SemanticIndex | None:
-    """The vectors to search, if there are any and `mode` allows them."""
-    if mode == "lexical":
-        return None
-    semantic = None
+def _open_vectors(store: IndexedStore, current: Settings) -> recall.SemanticIndex | None:
+    """The vectors to search, if there are any."""
     try:
-        if has_vectors(store.database):
-            semantic = recall.open_semantic_index(store, current)
+        return recall.open_semantic_index(store, current) if has_vectors(store.database) else None
     except (ConfigError, StoreError) as error:
-        if mode is not None:
-            raise
         click.echo(f"Searching by words only: {error}", err=True)
         return None
-    if semantic is None and mode is not None:
-        raise ConfigError(f"--mode {mode} needs vectors; run `warmstart recall index --embedder wordllama`")
-    return semantic
 
 
-def _refresh(semantic: recall.SemanticIndex, progress: Progress | None, mode: Mode | None) -> None:
+def _refresh(semantic: recall.SemanticIndex, progress: Progress | None) -> None:
     try:
         semantic.update(progress)
     except StoreError as error:
-        if mode is not None:
-            raise
         click.echo(f"The vectors were not updated: {error}", err=True)
 
 
 def _show(found: Evidence, project: str, *, explain: bool) -> None:
     """Print a passage: where it is from, then its lines with the matched words marked."""
-    matcher = Matcher.of(found.matched, found.matched)
     click.echo(click.style(f"{local(found.date)}  {found.role}", fg="cyan", bold=True), nl=False)
-    click.echo(click.style(printable(f"  {found.agent}  {project}  {found.session_id[:10]}"), dim=True))
+    click.echo(click.style(printable(f"  {found.agent}  {project}  {found.session_id[:10]}"), dim=True), nl=False)
+    click.echo(f"  replaced on {local(found.replaced_by.date)}" if found.replaced_by else "")
     first, *others = found.text.splitlines()
     if sys.stdout.isatty():
         others = [one_line(line, max_width()) for line in others]
     for line in [*wrapped(first).splitlines(), *others] if sys.stdout.isatty() else [first, *others]:
-        click.echo(_mark(printable(line), matcher))
+        click.echo(_mark(printable(line), found.matched))
     if explain:
         parts = ", ".join(f"{name} {value:.2f}" for name, value in found.components.items())
         click.echo(f"score {found.score:.2f} ({parts}); matched {', '.join(found.matched)}")
     click.echo()
 
 
-def _mark(line: str, matcher: Matcher) -> str:
-    """The line with the matched words in bold."""
-    shown, end = "", 0
-    for match in matcher.find(line):
-        shown += line[end : match.start] + click.style(line[match.start : match.end], bold=True)
-        end = match.end
-    return shown + line[end:]
+def _mark(line: str, matched: Sequence[str]) -> str:
+    """The line with the matched words, in all inflections, and the names in bold."""
+    stems = {stem_word(token) for word in matched for token in tokenize(word)}
+    names = [word for word in matched if not word.isalnum()]
+
+    def mark(found: re.Match[str]) -> str:
+        tokens = tokenize(found[0])
+        is_match = found[0].lower() in names or any(stem_word(token) in stems for token in tokens)
+        return click.style(found[0], bold=True) if is_match else found[0]
+
+    return re.sub("|".join((*map(re.escape, names), r"[^\W_]+")), mark, line, flags=re.IGNORECASE)

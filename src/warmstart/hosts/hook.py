@@ -203,7 +203,7 @@ class Hook:
         from warmstart.sessions.projects import repository_of
 
         settings = self.settings
-        policy = Policy(SimpleNamespace(**settings))
+        policy = Policy(SimpleNamespace(**settings), settings["memory_file"])
         policy.deadline_ms *= _COLD
         project = repository_of(folder)
         if settings["store_url"]:

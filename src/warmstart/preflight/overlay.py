@@ -1,10 +1,10 @@
 """The overlay: what earlier sessions know about the current message, added to one request and to nothing else.
 
 Measured on real turns (`bench/turns.py`), lines about what was done help far more often than passages of what was said,
-and the first message matters most. So by default (`smart`) the first message gets what was done in the most similar
-session; approvals and commands before it do not count. A later message gets something only if it points to earlier
-work: what was said then, quoted. A call that fails in a known way gets the fix. Any message that shares a number or a
-name with a memory, and more, gets the memory.
+and the first message matters most. So by default (`smart`) the first message gets what was done in the newest of the
+three most similar sessions; approvals and commands before it do not count. A later message gets something only if it
+points to earlier work: what was said then, quoted. A call that fails in a known way gets the fix. Any message that
+shares a number or a name with a memory, and more, gets the memory.
 
 Everything shown was checked and redacted before: sessions when they were synced, memories when they were stored. The
 same message and state give the same bytes.
@@ -50,15 +50,13 @@ _MAX_READ = 20_000  # characters of a message, new or old: a longer one would mi
 _MAX_SEARCHED = 6_000  # characters of a message that are searched for
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
-_MAX_OUTPUT = 2_000  # characters of a call's output
 _MAX_LOOKED_AT = 4  # turns per quote
-_MAX_TURNS = 24  # that are searched for one of a session that did something
+_NEAREST = 3  # sessions, of which the newest is shown
 _MAX_FILES, _MAX_COMMANDS = 8, 3
 _MAX_MEMORIES, _MAX_NOTES = 2, 1  # of the user, and of agents
 _NOTE_SECONDS = 1.0  # to record an event, while no turn is waiting
 # Stems of words about when something was said, not what: they do not count as missing.
 _WHEN = frozenset(("ago", "earlier", "last", "previou", "previous", "recent", "session", "time", "todai", "yesterdai"))
-_FAILED = r"(?i)\A\s*(?:error\b|exit code:? [1-9])|\"exit_code\":\s*[1-9]|\bexit(?:ed with)? code [1-9]"
 
 # The current session, its children, and what was revoked.
 _OUT_OF_SCOPE = """
@@ -66,6 +64,7 @@ _OUT_OF_SCOPE = """
     UNION ALL SELECT c.pk FROM sessions s JOIN sessions c ON c.parent_id = s.id WHERE s.native_id = ?
     UNION ALL SELECT s.pk FROM template_revoked r JOIN sessions s ON s.id = r.session
 """
+_NEWEST = "SELECT pk FROM sessions WHERE pk IN ({0}) ORDER BY ended_at DESC NULLS LAST, pk DESC"
 # What a session did: the turn that begins at a message or before it, then the others, nearest first.
 _WORK = """
     SELECT s.id, t.first_seq, t.at, t.asked, t.changed || '\n' || t.read, t.ran
@@ -102,25 +101,19 @@ _JUDGED = "INSERT INTO screened_memories (updated_at, size, is_quotable) VALUES 
 
 
 class Policy:
-    """The settings of the overlay; `default` applies if they do not say when to inject."""
+    """The settings of the overlay; `default` applies if they do not say when to inject.
 
-    def __init__(self, settings: Any, *, default: str = "smart") -> None:
+    `memory` is where memories are: `store`, another SQLite file, or empty for nowhere that may be read in a turn.
+    """
+
+    def __init__(self, settings: Any, memory: str, *, default: str = "smart") -> None:
         self.inject: str = settings.preflight_inject or default
         self.max_tokens: int = settings.preflight_max_tokens
         self.max_passages: int = settings.preflight_max_passages
         # The share of a message's words, weighted by rarity, that a turn needs to be quoted.
         self.min_score: float = settings.preflight_min_score
         self.deadline_ms: float = settings.preflight_deadline_ms
-        self.memory: str = _memory_file(settings)
-
-
-def _memory_file(settings: Any) -> str:
-    """Where memories are: `store`, another SQLite file, or empty for nowhere that may be read in a turn."""
-    if hasattr(settings, "memory_file"):  # in a hook
-        return str(settings.memory_file)
-    from warmstart.memory.selection import memory_file
-
-    return memory_file(settings)
+        self.memory = memory
 
 
 class Overlay:
@@ -161,10 +154,13 @@ class Preflight:
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """The fix for a failed call, if an earlier session found one."""
-        text = str(arguments)
+        text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
         traps = [trap for trap in self._run(_TRAPS, (self._project,)).fetchall() if trap[0].partition(" ")[0] in text]
-        # Most calls need not be parsed: the imports for it take longer than all the rest.
-        commands = _failed_commands(tool, arguments, output) if traps else []
+        if not traps:
+            return None  # most calls end here; what is imported below takes longer than all the rest
+        from warmstart.templates.commands import failed_commands
+
+        commands = failed_commands(tool, text, output)
         known = [trap for trap in traps if trap[0] in commands]
         return self._decide("tool", lambda: self._for_failure(*known[0])).text or None if known else None
 
@@ -240,25 +236,29 @@ class Preflight:
             return Overlay(verdict)
         points = verdict == "points to earlier work"
         reason: str = verdict
-        notes = self._remembered(message, shown)
-        if notes:
-            reason = "remembered"
+        notes: list[Note] = []
         if number == 0 or points or self._policy.inject == "always":
-            turns, weights = self._search(message)
-            work = self._work(turns, message, shown) if number == 0 else []
-            quotes: list[Note] = []
-            if points or not work:
-                quotes = self._quotes(turns, weights, shown, 1 if work else self._policy.max_passages)
-            if work or quotes:
-                reason = "done before" if work else "quoted"
-            elif not notes:
-                reason = "nothing found"
-            notes += work + quotes
+            reason, notes = self._from_sessions(message, number == 0, points, shown)
+        memories = self._remembered(message, shown)
+        if memories and not notes:
+            reason = "remembered"
+        notes = memories + notes
         overlay = Overlay(reason, notes, self._session)
         while notes and overlay.tokens > self._policy.max_tokens:
             notes.pop()
             overlay = Overlay(reason, notes, self._session)
         return overlay
+
+    def _from_sessions(self, message: str, wants_work: bool, points: bool, shown: set[str]) -> tuple[str, list[Note]]:
+        """What earlier sessions did, and said if the message points to them or they did nothing; with the reason."""
+        turns, weights = self._search(message)
+        work = self._work(turns, message, shown) if wants_work else []
+        if work and not points:
+            return "done before", work
+        quotes = self._quotes(turns, weights, shown, 1 if work else self._policy.max_passages)
+        if work:
+            return "done before", work + quotes
+        return "quoted" if quotes else "nothing found", quotes
 
     def _search(self, message: str) -> tuple[Sequence[Turn], Weights]:
         """The turns of the project's other sessions that share words with a message, best first; what each stem weighs.
@@ -304,7 +304,9 @@ class Preflight:
 
     def _find_memories(self, message: str) -> list[Memory]:
         where = self._policy.memory
-        if where == "store" and self._run(_HAS_MEMORIES).fetchone():
+        if where == "store":
+            if not self._run(_HAS_MEMORIES).fetchone():
+                return []
             return find_memories(self._connection, self._dialect, message, project=self._project)
         if not os.path.isfile(where):  # noqa: PTH113 - `pathlib` takes milliseconds to load
             return []  # memories are switched off, or nothing was ever stored
@@ -336,13 +338,16 @@ class Preflight:
     # -- what was done
 
     def _work(self, turns: Sequence[Turn], message: str, shown: set[str]) -> list[Note]:
-        """What was done in the most similar session; a second line would cost tokens and add little."""
+        """What was done in the newest of the most similar sessions; a second line would cost tokens and add little."""
         skipped = {key.partition(":")[0] for key in shown}
-        for turn in turns[:_MAX_TURNS]:
-            if str(turn.session) not in skipped:
-                skipped.add(str(turn.session))
-                if note := self._work_line(turn, message):
-                    return [note]
+        nearest: dict[int, Turn] = {}
+        for turn in turns:
+            if len(nearest) < _NEAREST and str(turn.session) not in skipped:
+                nearest.setdefault(turn.session, turn)
+        sessions = ", ".join(map(str, nearest)) or "NULL"
+        for (session,) in self._run(_NEWEST.format(sessions)).fetchall():
+            if note := self._work_line(nearest[session], message):
+                return [note]
         return []
 
     def _work_line(self, turn: Turn, message: str) -> Note | None:
@@ -401,20 +406,6 @@ class Preflight:
             raise TimeoutError
         stems = set(topic_terms(text))
         return sum(weight for stem, weight in weights.items() if stem in stems)
-
-
-def _failed_commands(tool: str, arguments: str | Mapping[str, Any], output: str) -> list[str]:
-    """The programs of a failed shell call, each with its subcommand; empty for any other call."""
-    from warmstart.profile.calls import SHELLS, command_in
-    from warmstart.templates.commands import shell_commands
-    from warmstart.templates.rules import load_table
-
-    text = output[:_MAX_OUTPUT]
-    failed = re.search(_FAILED, text) or any(phrase in text for phrase in load_table("rules")["hidden_failures"])
-    if tool not in SHELLS or not failed:
-        return []
-    fields = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
-    return [command.family for command in shell_commands(command_in(fields))]
 
 
 # -- text

@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import groupby, pairwise
 from math import ceil
 from typing import NamedTuple
@@ -95,11 +94,15 @@ class _Turn(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """A memory as it is found in a result."""
+    """Something that the agent need not look up: a memory, or the name of a session that it was shown."""
 
     since: float
     key: str
     value: str
+
+    def is_in(self, result: str) -> bool:
+        """Whether a result has its value; a short one counts only beside its key."""
+        return self.value in result and (self.value.count(" ") > _MIN_WORDS or self.key in result)
 
 
 def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[MemoryEntry] = ()) -> PreflightReport:
@@ -139,13 +142,13 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
 
 
 def _follow(
-    store: SQLSessionStore, decisions: Sequence[_Decision], known: Sequence[_Known], turns: list[_Turn]
+    store: SQLSessionStore, decisions: Sequence[_Decision], memories: Iterable[_Known], turns: list[_Turn]
 ) -> Iterator[int]:
     """Add what happened in the turns of one session; the tokens of each look-up of what was known."""
     session, lookup = decisions[0].pk, SessionLookup(store.database.connection)
     messages, order = list(store.messages(str(decisions[0].id))), lookup.sequence(session)
     corrected = {order.get(message.native_id) for message in _corrected(messages)}
-    shown: dict[str, int] = {}  # earlier sessions by id, and where this one was first shown them
+    known = list(memories)
     for decision in decisions:
         near = "abs(at - ?) < ? ORDER BY abs(at - ?)"
         seq, own = _turn(store, near, session, decision.at, _MAX_DELAY, decision.at)
@@ -156,11 +159,10 @@ def _follow(
         for number, first_seq, *_ in earlier:
             used = used or not own.isdisjoint(_turn(store, "first_seq = ?", int(number), int(first_seq))[1])
             for names in store.fetch("SELECT id, native_id FROM sessions WHERE pk = ?", (int(number),)):
-                for name in names:
-                    shown.setdefault(str(name), seq)
+                known += [_Known(decision.at, "", _words(name)) for name in names]
         calls = lookup.count_calls(session, seq, store.fetch(_NEXT, (session, seq))[0][0])
         turns.append(_Turn(decision.tokens > 0, calls, seq in corrected, used if earlier else None))
-    return _known_lookups(messages, order, shown, known)
+    return _known_lookups(messages, known)
 
 
 def _turn(store: SQLSessionStore, condition: str, *values: object) -> tuple[int | None, set[str]]:
@@ -178,30 +180,19 @@ def _corrected(messages: Sequence[Message]) -> Iterator[Message]:
             yield messages[place]
 
 
-def _known_lookups(
-    messages: Sequence[Message], order: Mapping[str, int], shown: Mapping[str, int], known: Sequence[_Known]
-) -> Iterator[int]:
+def _known_lookups(messages: Sequence[Message], known: Sequence[_Known]) -> Iterator[int]:
     """The tokens of each look-up whose result the session had already."""
     seen: set[tuple[str, str]] = set()
-    calls = {call.id: message for message in messages for call in message.tool_calls}
-    for step in steps(messages):
+    times = [message.timestamp for message in messages for _ in message.tool_calls]
+    for at, step in zip(times, steps(messages), strict=True):
         call, result = step.call, step.result.text if step.result else ""
         if result and _looks_up(call.name, call.arguments):
-            seq = order.get(calls[call.id].native_id, 0)
-            was_shown = any(name in result and seq >= first for name, first in shown.items())
+            words = _words(result)
+            now = at.timestamp() if at else 0.0
             is_repeated = (call.name, call.arguments) in seen
-            if is_repeated or was_shown or _was_stored(known, calls[call.id].timestamp, _words(result)):
+            if is_repeated or any(fact.since < now and fact.is_in(words) for fact in known):
                 yield count(result)
             seen.add((call.name, call.arguments))
-
-
-def _was_stored(known: Sequence[_Known], at: datetime | None, result: str) -> bool:
-    """Whether a result has the value of a memory; a short one counts only beside its key."""
-    return at is not None and any(
-        memory.value in result and (memory.value.count(" ") > _MIN_WORDS or memory.key in result)
-        for memory in known
-        if memory.since < at.timestamp()
-    )
 
 
 def _words(text: str) -> str:

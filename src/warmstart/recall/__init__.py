@@ -4,7 +4,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from warmstart.recall.evidence import Evidence
     from warmstart.recall.index import Index
-    from warmstart.recall.recall import Mode, Recall
+    from warmstart.recall.recall import Recall
     from warmstart.recall.semantic import (
         SemanticIndex,
         create_semantic_index,
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Evidence",
     "Index",
-    "Mode",
     "Recall",
     "SemanticIndex",
     "create_semantic_index",
@@ -26,7 +25,7 @@ __all__ = [
 _MODULES = {
     "evidence": ("Evidence",),
     "index": ("Index",),
-    "recall": ("Mode", "Recall"),
+    "recall": ("Recall",),
     "semantic": ("SemanticIndex", "create_semantic_index", "delete_old_vectors", "open_semantic_index"),
 }
 

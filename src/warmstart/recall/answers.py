@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-_NUMBER = r"\d[\d,.]*\d|\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand)\b"
+NUMBER = r"\d[\d,.]*\d|\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand)\b"
 _DATE = (
-    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b|\b20\d\d\b"
+    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b(?: \d{1,2})?"
+    r"|\b20\d\d\b"
     r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:yesterday|today|tomorrow|tonight|ago)\b"
     r"|\b(?:last|next) (?:week|weekend|month|year|night|spring|summer|autumn|fall|winter)\b|\b\d{1,2}:\d\d\b"
 )
@@ -21,11 +18,12 @@ _PATH = r"(?:[\w.~-]*/)+[\w.-]+|\b[\w-]+\.[a-z]{1,5}\b"
 _COMMAND = r"`[^`\n]+`|(?:^|\s)\$ \S|\s--?[a-z][\w-]*"
 # What a question says, what it asks for, and a question with an answer. The first row that fits decides.
 ROWS = (
-    (r"\b(?:which|what)\b.{0,20}\bports?\b", r"(?<![\w./-])\d{2,5}(?![\w-])", "which port does it use", "it listens on 5433"),
-    (r"\b(?:which|what)\b.{0,20}\bversions?\b", r"\bv?\d+(?:\.\d+)+|\bv\d+\b|\b[a-z]+ \d+\b", "which version", "v2"),
-    (r"\bhow (?:many|much|long|often|old|big|large|far|fast)\b", _NUMBER, "how many tests are there", "there are 12"),
+    (r"\b(?:which|what)\b.{0,20}\bports?\b", r"(?<![\w./-])\d{2,5}(?![\w-])", "which port is it", "it is on 5433"),
+    (r"\b(?:which|what)\b.{0,20}\bversions?\b", r"\bv?\d+(?:\.\d+)+|\bv\d+\b|\b[a-z]+ \d+(?:\.\d+)*\b",
+     "which version", "v2"),
+    (r"\bhow (?:many|much|long|often|old|big|large|far|fast)\b", NUMBER, "how many tests are there", "there are 12"),
     (r"\b(?:what|which)\b.{0,20}\b(?:number|amount|price|cost|score|limit|size|percentage|rate|budget|timeout)\b",
-     _NUMBER, "what is the rate limit", "it allows 1,200 calls"),
+     NUMBER, "what is the rate limit", "it allows 1,200 calls"),
     (r"^when\b|\b(?:what|which) (?:date|day|month|year|time)\b|\bdeadline\b", _DATE, "when was it", "on 7 May"),
     (r"\b(?:url|link|website|endpoint)\b", r"https?://\S+|(?:\s|^)/\w+", "what is the link", "https://example.org"),
     (r"^where\b|\b(?:which|what)\b.{0,20}\b(?:file|files|path|folder|directory|module)\b", _PATH,
@@ -45,9 +43,3 @@ def answer_pattern(question: str) -> re.Pattern[str] | None:
         if re.search(asked, lower):
             return re.compile(answer, re.IGNORECASE)
     return None
-
-
-def values(pattern: re.Pattern[str], text: str, question: str) -> Iterable[str]:
-    """The things of this kind in a text, in lower case, without those that the question names itself."""
-    found = (match[0].strip().lower() for match in pattern.finditer(text))
-    return (value for value in found if value not in question)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from math import inf, isinf, log
 from time import monotonic
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import warmstart.recall.ranking as ranking
 from warmstart.errors import EmbedderError, StoreError
@@ -18,6 +18,7 @@ from warmstart.recall.index import Index, Progress
 from warmstart.recall.query import MAX_NAMES, Name, Query, parse
 from warmstart.recall.ranking import Turn, in_order, rarity
 from warmstart.recall.search import Found, Scope, find_turns, read_turns
+from warmstart.recall.updates import Statement, date_of, order_updates
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import PassageText, Selection, SessionLookup
 from warmstart.storage.deadline import Interrupted, time_limit
@@ -25,8 +26,6 @@ from warmstart.text.dates import find_spans
 
 if TYPE_CHECKING:  # loads what only a semantic search needs
     from warmstart.recall.semantic import SemanticIndex
-
-Mode = Literal["lexical", "vector", "hybrid"]
 
 MAX_DEADLINE_MS = 86_400_000  # a longer one counts as no deadline
 MAX_STALE = 5  # changed sessions that a search with a deadline indexes first
@@ -54,7 +53,7 @@ class Recall:
     """Searches the sessions of a store; like the store, for one thread.
 
     `clock` gives the time and zone for words like `yesterday`. With `semantic` (see `open_semantic_index`) it searches
-    by words and meaning, or in the mode `vector` by meaning alone.
+    by words and meaning.
     """
 
     def __init__(
@@ -63,15 +62,13 @@ class Recall:
         *,
         clock: Callable[[], datetime] = lambda: datetime.now().astimezone(),
         semantic: SemanticIndex | None = None,
-        mode: Mode = "hybrid",
     ) -> None:
         self._db = store.database
         self._index = Index(store)
         self._lookup = SessionLookup(self._db.connection)
         self._texts = store.index
         self._clock = clock
-        self._semantic = None if mode == "lexical" else semantic
-        self._mode = mode
+        self._semantic = semantic
         self.pending = 0
 
     def count_pending(self) -> int:
@@ -117,14 +114,15 @@ class Recall:
                 )
                 scope = self._scope(selection, project)
                 found = find_turns(self._db.connection, self._db.DIALECT, [word.stem for word in query.words], scope)
+                if query.content and query.content.isdisjoint(found.known):
+                    found.turns.clear()  # they have only words that say when
             search = _Search(query, selection, scope, found, {})
             hits: dict[int, PassageText] = {}
             with suppress(Interrupted), self._limit(began + _RANK_BY * seconds):
                 self._add_meaning(search, began + _RANK_BY * seconds)
-                if self._mode != "vector":
-                    self._add_names(search)
-                    hits = self._add_output(search, limit)
-                    self._add_dates(search)
+                self._add_names(search)
+                hits = self._add_output(search)
+                self._add_dates(search)
             with self._limit(began + seconds):
                 return self._evidence(search, hits, limit)
         return []
@@ -154,11 +152,9 @@ class Recall:
         semantic, found = self._semantic, search.found
         if semantic is None:
             return
-        try:
-            semantic.add(found, search.query, search.scope, deadline, alone=self._mode == "vector")
-        except (EmbedderError, StoreError):  # if a service does not answer, or the file is damaged, use words only
-            if self._mode == "vector":
-                raise
+        # If a service does not answer, or the file is damaged, use words only.
+        with suppress(EmbedderError, StoreError):
+            semantic.add(found, search.query, search.scope, deadline)
 
     def _add_names(self, search: _Search) -> None:
         """Raise the turns that contain a name of the query as it was typed."""
@@ -184,8 +180,8 @@ class Recall:
             search.texts[turn.id] = texts or self._lookup.passage(*place)
         return search.texts[turn.id]
 
-    def _add_output(self, search: _Search, limit: int) -> dict[int, PassageText]:
-        """Add turns whose tool output has the names and the words that no turn has, or all words if little is found."""
+    def _add_output(self, search: _Search) -> dict[int, PassageText]:
+        """Add turns whose tool output has the names and the words of the query that no turn has."""
         query, found = search.query, search.found
         missing = [name for name in query.names if not found.known.keys() >= set(name.stems)]
         missing += [Name(word.word, (word.stem,)) for word in query.words if word.stem not in found.known]
@@ -195,14 +191,6 @@ class Recall:
             texts = self._lookup.containing(texts, name.text) if texts else []
             weight = _OUTPUT * rarity(len(texts), found.documents)
             hits |= self._use_output(search, texts, weight)
-        if not hits and missing and len({turn.session for turn in found.turns}) < limit:
-            stems = [word.stem for word in query.words][:MAX_NAMES]
-            least = min((turn.score for turn in found.turns), default=1.0)
-            for every in (True, False):
-                texts = self._texts.find(stems, every=every, limit=MAX_CANDIDATES)
-                hits = self._use_output(search, texts, least / (2 if every else 6))
-                if hits:
-                    break
         return hits
 
     def _use_output(self, search: _Search, texts: Sequence[int], weight: float) -> dict[int, PassageText]:
@@ -295,15 +283,18 @@ class Recall:
             if word.stem not in search.found.known:
                 rarities[word.stem] = rarity(0, search.found.documents)
         renderer = Renderer(search.query, rarities)
-        evidence: dict[tuple[int, str], Evidence] = {}  # by what was said: people repeat themselves
+        statements: dict[tuple[int, str], Statement] = {}  # by what was said: people repeat themselves
         for turn in turns:
-            if len(evidence) == limit or turn.session not in sources:
+            if len(statements) == limit or turn.session not in sources:
                 continue
             texts = self._read(search, turn)
             if texts or turn.id in hits:
-                found = renderer.evidence(Passage(turn, sources[turn.session], texts, hits.get(turn.id)))
-                if not found.matched and turn.id not in hits:  # then it is a call that matches
+                passage = Passage(turn, sources[turn.session], texts, hits.get(turn.id))
+                evidence = renderer.evidence(passage)
+                if not evidence.matched and passage.output is None:  # then it is a call that matches
                     texts = self._lookup.passage(turn.session, turn.first_seq, turn.last_seq)
-                    found = renderer.evidence(Passage(turn, sources[turn.session], texts))
-                evidence.setdefault((turn.session, found.text[:_SAME]), found)
-        return sorted(evidence.values(), key=lambda each: (-each.score, -(each.date.timestamp() if each.date else 0.0)))
+                    evidence = renderer.evidence(passage._replace(texts=texts))
+                statement = Statement(evidence, renderer.statement(passage))
+                statements.setdefault((turn.session, evidence.text[:_SAME]), statement)
+        by_score = sorted(statements.values(), key=lambda each: (-each.evidence.score, -date_of(each)))
+        return order_updates(by_score, renderer.weigher)

@@ -198,7 +198,8 @@ class SessionLookup:
             (session,),
         )
         texts = [StoredText(kind, seq, digest, text) for seq, _, kind, digest, text in rows]
-        return Content(*(row or ("", "", "")), texts)
+        project, title, branch = row or ("", "", "")
+        return Content(project, title, branch, texts)
 
     def bodies(self, texts: Iterable[int]) -> dict[int, str]:
         """Texts by their ids."""
@@ -217,7 +218,10 @@ class SessionLookup:
     def sources(self, sessions: Iterable[int]) -> dict[int, SessionSource]:
         """Sessions by their row numbers, if they exist."""
         query = "SELECT pk, id, native_id, agent, project, started_at FROM sessions WHERE pk IN ({})"
-        return {pk: SessionSource(*rest, to_time(at)) for pk, *rest, at in self._select_in(query, sessions)}
+        found: dict[int, SessionSource] = {}
+        for pk, session_id, native_id, agent, project, at in self._select_in(query, sessions):
+            found[pk] = SessionSource(session_id, native_id, agent, project, to_time(at))
+        return found
 
     def places(self, messages: Iterable[int]) -> dict[int, tuple[int, int, str, datetime | None]]:
         """The session, the position, the native id and the date of messages."""

@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     import sqlite3
 
-MIN_COMPRESSED = 500  # bytes
+MIN_COMPRESSED = 1000  # bytes
 _LEVEL = 1  # 6 makes the texts a tenth smaller and takes 1.8 times as long
 
 

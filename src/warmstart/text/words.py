@@ -146,5 +146,10 @@ def distinct_stems(text: str) -> str:
 
 def topic_terms(text: str) -> list[str]:
     """What a text is about: its words and the parts of its identifiers, stemmed, without stopwords."""
-    words = (part for word in split_words(text) for part in identifier_parts(word) or (word.lower(),))
+    words: list[str] = []
+    for word in split_words(text):
+        if word.isascii():
+            words += identifier_parts(word) or (word.lower(),)
+        else:
+            words += tokenize(word)
     return [stem_word(word) for word in words if len(word) > 1 and word not in STOPWORDS]

@@ -97,7 +97,8 @@ ALTER TABLE recall_state FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON recall_state USING (tenant = (SELECT warmstart_tenant()));
 CREATE FUNCTION warmstart_recall_mark() RETURNS text LANGUAGE sql STABLE RETURN left(md5(warmstart_tenant()), 6);
 -- For each term, the newest turns that have it, of these projects or of all, as a string of ids. The plan is made once a
--- connection, so it must not depend on how common a term is.
+-- connection, so it must not depend on how common a term is. Nor may it depend on statistics, which a new table does not
+-- have: the tenant is concatenated, so that the only index of use is that of the stems.
 CREATE FUNCTION warmstart_recall_postings(wanted text[], projects text[], most bigint) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_indexscan = off SET jit = off
@@ -109,11 +110,11 @@ DECLARE
 BEGIN
     IF cardinality(projects) = 0 THEN
         RETURN QUERY SELECT (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
-            WHERE r.tenant = caller AND r.stems @> ARRAY[mark || w.term] ORDER BY r.id DESC LIMIT most) AS f)
+            WHERE r.tenant || '' = caller AND r.stems @> ARRAY[mark || w.term] ORDER BY r.id DESC LIMIT most) AS f)
             FROM unnest(wanted) WITH ORDINALITY AS w (term, place) ORDER BY w.place;
     ELSE
         RETURN QUERY SELECT (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
-            WHERE r.tenant = caller AND r.stems @> ARRAY[mark || w.term] AND r.stems && marked
+            WHERE r.tenant || '' = caller AND r.stems @> ARRAY[mark || w.term] AND r.stems && marked
             ORDER BY r.id DESC LIMIT most) AS f)
             FROM unnest(wanted) WITH ORDINALITY AS w (term, place) ORDER BY w.place;
     END IF;
