@@ -295,11 +295,11 @@ def test_without_pgvector_the_nearest_are_the_same(postgres, tmp_path):
                 recall.update()
                 with create_semantic_index(store, settings, "wordllama") as semantic:
                     semantic.update()
-                    by_meaning = Recall(store, clock=lambda: NOW, semantic=semantic, mode="vector")
+                    by_meaning = Recall(store, clock=lambda: NOW, semantic=semantic)
                     found.append([by_meaning.search(question, limit=8) for question in QUESTIONS])
             assert bool(postgres.run("SELECT 1 FROM pg_extension WHERE extname = 'vector'", name)) == extended
     assert found[0] == found[1]
-    assert any(found[0])
+    assert any(evidence.components.get("vectors") for passages in found[0] for evidence in passages)
 
 
 def test_a_superuser_installs_pgvector(postgres, tmp_path):
@@ -310,7 +310,8 @@ def test_a_superuser_installs_pgvector(postgres, tmp_path):
             Recall(store).update()
             with create_semantic_index(store, settings, "wordllama") as semantic:
                 assert semantic.update() > 0
-                assert Recall(store, semantic=semantic, mode="vector").search("lighthouse")
+                (best, *_) = Recall(store, semantic=semantic).search("the tide gauge")
+                assert best.components["vectors"] > 0
         assert postgres.run("SELECT 1 FROM pg_extension WHERE extname = 'vector'", name)
 
 
@@ -323,8 +324,9 @@ def test_a_tenant_sees_its_own_vectors_alone(postgres, shared, tmp_path):
             Recall(store).update()
             with create_semantic_index(store, settings, "wordllama") as semantic:
                 assert semantic.update() == 1
-                found = Recall(store, semantic=semantic, mode="vector").search("what was said about tides", limit=10)
+                found = Recall(store, semantic=semantic).search("what was said about tides", limit=10)
                 assert natives(found) == [user]
+                assert found[0].components["vectors"] > 0
 
 
 def test_a_rollback_that_runs_out_of_time_is_tried_again(store, monkeypatch):

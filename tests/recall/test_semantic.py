@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from warmstart import Evidence, Message, Settings, ToolResult
 from warmstart.embedding import open_vectors
 from warmstart.embedding.embedders import Embedder, Matrix, WordLlamaEmbedder
 from warmstart.errors import ConfigError, EmbedderError, StoreError
+from warmstart.recall.query import parse
 from warmstart.recall.recall import Recall
+from warmstart.recall.search import Found, Scope
 from warmstart.recall.semantic import SemanticIndex, create_semantic_index, delete_old_vectors, open_semantic_index
 
 
@@ -62,8 +65,8 @@ def semantic(store, settings, wordllama) -> Iterator[SemanticIndex]:
         yield made
 
 
-def hybrid(store, semantic: SemanticIndex, mode="hybrid") -> Recall:
-    recall = Recall(store, clock=lambda: NOW, semantic=semantic, mode=mode)
+def hybrid(store, semantic: SemanticIndex) -> Recall:
+    recall = Recall(store, clock=lambda: NOW, semantic=semantic)
     recall.update()
     semantic.update()
     return recall
@@ -98,7 +101,7 @@ def test_other_words_for_the_same_thing_are_found(store, semantic):
 def test_a_turn_is_as_near_as_its_nearest_message(store, semantic):
     keep(store, "dog", "my puppy chewed the couch again", "The invoice is due on friday, and the tax after it. " * 30)
     keep(store, "tax", "the invoice is due on friday", "Pay the invoice before then.")
-    keep(store, "pets", "animals at home", "Some people keep animals at home, others do not.")
+    keep(store, "mean", "pets and homes", "Some people have pets at home, and then the invoice is due on friday. " * 30)
     assert natives(hybrid(store, semantic).search("dog destroyed furniture"))[0] == "dog"
 
 
@@ -111,41 +114,37 @@ def test_words_are_not_replaced(store, semantic):
     assert natives(recall.search("dock_gate.py"))[0] == "exact"
 
 
-def test_meaning_alone_asks_for_no_word_and_no_date(store, semantic):
-    keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.", days=300)
-    keep(store, "new", "yesterday the invoice was due", "Pay the invoice.", days=1)
-    found = hybrid(store, semantic, "vector").search("dog destroyed furniture yesterday")
-    assert natives(found)[0] == "dog"
-    assert set(found[0].components) == {"vectors"}
-
-
 def test_vectors_stay_inside_the_project(store, semantic):
     for number in range(20):
         keep(store, f"a{number}", f"puppy {number} chewed the couch", project="/src/a", days=number)
         keep(store, f"b{number}", f"invoice {number} is due", project="/src/b", days=number)
-    for mode in ("hybrid", "vector"):
-        recall = hybrid(store, semantic, mode)
-        for question in ("dogs ruin furniture", "payment overdue"):
-            assert {each.project for each in recall.search(question, project="/src/b", limit=50)} <= {"/src/b"}
-            assert {each.project for each in recall.search(question, project="/src/a", limit=50)} <= {"/src/a"}
-        assert recall.search("dogs ruin furniture", project="/src/a")
-        assert recall.search("payment overdue", project="/src/b")
+    recall = hybrid(store, semantic)
+    for question in ("dogs ruin furniture", "payment overdue"):
+        assert {each.project for each in recall.search(question, project="/src/b", limit=50)} <= {"/src/b"}
+        assert {each.project for each in recall.search(question, project="/src/a", limit=50)} <= {"/src/a"}
+    assert recall.search("dogs ruin furniture", project="/src/a")
+    assert recall.search("payment overdue", project="/src/b")
+
+
+def test_a_project_without_its_sessions_is_refused(store, semantic):
+    found = Found({}, 0)
+    with pytest.raises(ValueError, match="sessions of the projects"):
+        semantic.add(found, parse("dogs"), Scope(projects=["/src/a"]), inf)
 
 
 def test_injected_text_and_summaries_have_no_vectors(store, semantic):
     said = turns("s", ["my puppy chewed the couch"])
     injected = Message(native_id="i", role="user", text="the dog destroyed furniture", injected=True)
     keep(store, "s", *said, injected)
-    found = hybrid(store, semantic, "vector").search("dog destroyed furniture", limit=10)
+    found = hybrid(store, semantic).search("dog destroyed furniture", limit=10)
     assert [each.text for each in found] == ["my puppy chewed the couch"]
 
 
 def test_whatever_is_asked_there_is_an_answer(store, semantic):
     keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.")
-    for mode in ("hybrid", "vector"):
-        recall = hybrid(store, semantic, mode)
-        for question in ("", " ", "?", "🐶", "犬", '"', "a" * 100_000, "dog " * 30_000, "NOT AND OR", "\0", "--"):
-            assert isinstance(recall.search(question), list)
+    recall = hybrid(store, semantic)
+    for question in ("", " ", "?", "🐶", "犬", '"', "a" * 100_000, "dog " * 30_000, "NOT AND OR", "\0", "--"):
+        assert isinstance(recall.search(question), list)
 
 
 def test_without_time_for_vectors_words_are_searched(store, settings):
@@ -159,8 +158,6 @@ def test_without_time_for_vectors_words_are_searched(store, settings):
     with create_semantic_index(store, settings, Slow()) as slow:
         recall = hybrid(store, slow)
         assert natives(recall.search("puppy", deadline_ms=60_000)) == ["dog"]
-        with pytest.raises(EmbedderError, match="too slow"):
-            hybrid(store, slow, "vector").search("puppy", deadline_ms=60_000)
 
 
 def test_what_only_a_tool_said_is_found_beside_what_is_near(store, semantic):
@@ -179,9 +176,9 @@ def test_what_only_a_tool_said_is_found_beside_what_is_near(store, semantic):
 
 def test_nothing_is_near_what_has_no_words(store, semantic):
     keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.")
-    for mode in ("hybrid", "vector"):
-        for question in ("", "?", "...", "\n", "😀", '" "', "-- ;"):
-            assert hybrid(store, semantic, mode).search(question) == []
+    recall = hybrid(store, semantic)
+    for question in ("", "?", "...", "\n", "😀", '" "', "-- ;"):
+        assert recall.search(question) == []
 
 
 def test_words_decide_which_passage_is_shown(store, semantic):
@@ -301,12 +298,8 @@ def test_another_process_may_index_in_the_middle_of_a_search(store, settings, ur
             embedded(other, settings, toy)
             return nearest(*arguments)
 
-        for mode in ("hybrid", "vector"):
-            recall = Recall(store, semantic=semantic, mode=mode)
-            recall.search("first")
-            monkeypatch.setattr(semantic._vectors, "nearest", late)
-            assert isinstance(recall.search("first"), list)
-            monkeypatch.undo()
+        monkeypatch.setattr(semantic._vectors, "nearest", late)
+        assert isinstance(Recall(store, semantic=semantic).search("first"), list)
 
 
 def test_a_service_is_not_asked_where_nothing_is_new(store, settings):

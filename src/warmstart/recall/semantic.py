@@ -26,7 +26,8 @@ from warmstart.sessions.lookup import SessionLookup
 from warmstart.storage.database import batches
 
 WEIGHT = 0.2
-MAX_NEAR = 50  # messages that are near the query
+MAX_NEAR = 50  # messages that are near the query, and turns with its words that are compared with it
+MAX_SESSIONS = 200  # a scope with more is searched like the whole store
 MAX_QUERY = 4000  # characters
 MAX_TEXT = 1000  # characters of a message that are embedded
 TIMEOUT = 2.0  # seconds for an embedder if a search has no deadline
@@ -37,7 +38,7 @@ _STAMPS = (
 )
 _MESSAGES = (
     "SELECT m.pk, t.id FROM recall_turns t JOIN messages m ON m.session = t.session "
-    "AND m.seq >= t.first_seq AND m.seq <= t.last_seq WHERE {0} IN ({1})"
+    "AND m.seq >= t.first_seq AND m.seq <= t.last_seq AND m.role IN ('user', 'assistant') WHERE {0} IN ({1})"
 )
 
 
@@ -80,27 +81,35 @@ class SemanticIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add(self, found: Found, query: Query, scope: Scope, deadline: float, *, alone: bool = False) -> None:
-        """Add the turns near a query, and to every turn a score for its similarity; `alone` drops all others."""
+    def add(self, found: Found, query: Query, scope: Scope, deadline: float) -> None:
+        """Add the turns near a query to those with its words, and to all of them a score for their similarity.
+
+        A scope of some projects must name their sessions: vectors know nothing about projects.
+        """
+        if scope.projects is not None and scope.sessions is None:
+            raise ValueError("a search by meaning needs the sessions of the projects")
         vector = self._embed(found, query, deadline)
         left = deadline - monotonic()
         if vector is None or left <= 0:
             return
-        sessions = None if scope.sessions is None else np.array(sorted(scope.sessions), np.int64)
+        sessions = None
+        if scope.sessions is not None and len(scope.sessions) <= MAX_SESSIONS:
+            sessions = np.array(sorted(scope.sessions), np.int64)
         messages = self._vectors.nearest(vector, sessions, MAX_NEAR, None if isinf(left) else left)
-        turns = [] if alone else found.turns
+        turns = found.turns
         near = {*self._turns_of("m.pk", messages.tolist()).values()}.difference(turn.id for turn in turns)
         new = read_turns(self._db.connection, found.terms, sorted(near), scope)
-        similarities = self._similarities([turn.id for turn in (*turns, *new)], vector)
+        similarities = self._similarities([turn.id for turn in (*turns[:MAX_NEAR], *new)], vector)
         unit = WEIGHT * max(turn.score for turn in turns) if turns else 1.0
+        # If no word of the query occurs, require a higher similarity: something is always nearest.
+        floor = self.embedder.floor * (1 if query.content & found.known.keys() else 2)
         for turn in turns:
             turn.components["vectors"] = unit * similarities.get(turn.id, 0.0)
-        # If no word of the query occurs, require a higher similarity: something is always nearest.
-        floor = self.embedder.floor * (1 if alone or query.content & found.known.keys() else 2)
-        new = [turn for turn in new if similarities.get(turn.id, 0.0) > max(0.0, floor)]
         for turn in new:
-            turn.components = {"vectors": unit * similarities[turn.id]}
-        found.turns = [*turns, *new]
+            similarity = similarities.get(turn.id, 0.0)
+            if similarity and similarity >= floor:
+                turn.components["vectors"] = unit * similarity
+                found.turns.append(turn)
 
     def _embed(self, found: Found, query: Query, deadline: float) -> Matrix | None:
         """The query as a vector of length one, to which rare words contribute more if the embedder is additive."""
