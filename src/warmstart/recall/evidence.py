@@ -7,7 +7,7 @@ commands that match: six lines at most.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +15,7 @@ from warmstart.profile.calls import SHELLS, command_in, fields_of
 from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn
 from warmstart.sessions.lookup import PassageText, SessionSource
+from warmstart.text.change import says_changed
 from warmstart.text.excerpt import MAX_CHARACTERS, Weigher
 from warmstart.text.words import STOPWORDS, stem_word, tokenize
 
@@ -37,7 +38,7 @@ class Replacement(NamedTuple):
 
     session_id: str
     message_id: str
-    date: datetime
+    date: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,38 @@ class Evidence:
     matched: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
     components: Mapping[str, float] = field(default_factory=dict)
+
+
+class Statement(NamedTuple):
+    """A passage, and the sentence in it that has what the query asks for, if any."""
+
+    evidence: Evidence
+    text: str
+
+    @property
+    def time(self) -> float:
+        """When it was said, in seconds; 0 if that is unknown."""
+        return self.evidence.date.timestamp() if self.evidence.date else 0.0
+
+
+def order_updates(statements: Sequence[Statement], weigher: Weigher) -> list[Evidence]:
+    """The passages; those that a later one replaces are marked, and come after it."""
+    found = [statement.evidence for statement in statements]
+    for old in statements:
+        later = [new for new in statements if _replaces(new, old, weigher)]
+        if later:
+            newest = max(later, key=lambda statement: statement.time).evidence
+            by = Replacement(newest.session_id, newest.message_ids[0], newest.date)
+            place = found.index(old.evidence)
+            marked = replace(found.pop(place), replaced_by=by)
+            after = [evidence.message_ids for evidence in found].index(newest.message_ids)
+            found.insert(max(place, after + 1), marked)
+    return found
+
+
+def _replaces(new: Statement, old: Statement, weigher: Weigher) -> bool:
+    is_later = 0 < old.time < new.time and new.evidence.project == old.evidence.project
+    return is_later and says_changed(new.text, old.text, weigher)
 
 
 class Passage(NamedTuple):

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import warmstart.recall.ranking as ranking
 from warmstart.errors import EmbedderError, StoreError
 from warmstart.profile.calls import SHELLS
-from warmstart.recall.evidence import Evidence, Passage, Renderer
+from warmstart.recall.evidence import Evidence, Passage, Renderer, Statement, order_updates
 from warmstart.recall.index import Index, Progress
 from warmstart.recall.query import MAX_NAMES, Name, Query, parse
 from warmstart.recall.ranking import Turn, in_order, rarity
 from warmstart.recall.search import Found, Scope, find_turns, read_turns
-from warmstart.recall.updates import Statement, date_of, order_updates
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import PassageText, Selection, SessionLookup
 from warmstart.storage.deadline import Interrupted, time_limit
@@ -307,5 +306,5 @@ class Recall:
                     evidence = renderer.evidence(passage._replace(texts=texts))
                 statement = Statement(evidence, renderer.statement(passage))
                 statements.setdefault((passage.turn.session, evidence.text[:_SAME]), statement)
-        by_score = sorted(statements.values(), key=lambda each: (-each.evidence.score, -date_of(each)))
+        by_score = sorted(statements.values(), key=lambda statement: (-statement.evidence.score, -statement.time))
         return order_updates(by_score, renderer.weigher)
