@@ -104,11 +104,11 @@ class SemanticIndex:
         # If no word of the query occurs, require a higher similarity: something is always nearest.
         floor = self.embedder.floor * (1 if query.content & found.known.keys() else 2)
         for turn in turns:
-            turn.components["vectors"] = unit * similarities.get(turn.id, 0.0)
+            turn.add("vectors", unit * similarities.get(turn.id, 0.0))
         for turn in new:
             similarity = similarities.get(turn.id, 0.0)
             if similarity and similarity >= floor:
-                turn.components["vectors"] = unit * similarity
+                turn.add("vectors", unit * similarity)
                 found.turns.append(turn)
 
     def _embed(self, found: Found, query: Query, deadline: float) -> Matrix | None:
