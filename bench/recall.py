@@ -50,6 +50,7 @@ ABLATIONS = (
     Ablation("without what was done", ranking, "WEIGHTS", (1.0, 1.0, 0.5, 0.0)),
     Ablation("without dates", ranking, "DATES", 0),
     Ablation("without names", ranking, "NAMES", 0),
+    Ablation("without what is asked for", ranking, "ANSWER", 0),
     Ablation("with phrases on how to answer", query, "HOW_TO_ANSWER", NOTHING),
 )
 

@@ -26,6 +26,7 @@ NEIGHBOURS = 0.4  # weight of the terms of the turns before and after a short on
 SESSION = 0.7  # weight of the session
 DATES = 4.0  # weight of a date in the query
 NAMES = 1.0  # weight of a name that a turn has exactly as it was typed
+ANSWER = 0.1  # weight, as a share of the best score, of what the query asks for: a number, a date, a path, a name
 MAX_DATED_ONLY = 30  # sessions that match a date of the query but no word
 
 
@@ -146,9 +147,9 @@ def _score_fields(
     norms = [K1 * (1 - B + B * length / average) for length, average in zip(lengths, averages, strict=True)]
     score = 0.0
     for term, by_field in counts.items():
-        for count, weight, norm in zip(by_field, WEIGHTS, norms, strict=True):
+        for field, count in enumerate(by_field):
             if count:
-                score += rarities[term] * weight * count * (K1 + 1) / (count + norm)
+                score += rarities[term] * WEIGHTS[field] * count * (K1 + 1) / (count + norms[field])
     return score
 
 

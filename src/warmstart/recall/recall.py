@@ -34,7 +34,7 @@ MAX_CANDIDATES = 2000  # newest texts that are searched for a name
 MAX_NAMED = 10  # turns that are searched for a name
 MAX_DATED = 5000  # sessions near a date
 _INDEX_BY, _RANK_BY = 0.5, 0.8  # shares of the time; the rest is for passages
-_SPARE = 5  # more turns than passages, in case one is deleted meanwhile
+_SPARE = 5  # more turns than passages: one may have the answer, and one may be deleted meanwhile
 _SAME = 120  # characters at the beginning of a passage that repeats another
 _OUTPUT = 0.6  # weight of a name in tool output
 
@@ -283,18 +283,29 @@ class Recall:
             if word.stem not in search.found.known:
                 rarities[word.stem] = rarity(0, search.found.documents)
         renderer = Renderer(search.query, rarities)
-        statements: dict[tuple[int, str], Statement] = {}  # by what was said: people repeat themselves
+        wanted = limit + _SPARE if renderer.weigher.pattern else limit
+        passages: list[Passage] = []
         for turn in turns:
-            if len(statements) == limit or turn.session not in sources:
-                continue
+            if len(passages) == wanted:
+                break
             texts = self._read(search, turn)
-            if texts or turn.id in hits:
-                passage = Passage(turn, sources[turn.session], texts, hits.get(turn.id))
+            if turn.session in sources and (texts or turn.id in hits):
+                passages.append(Passage(turn, sources[turn.session], texts, hits.get(turn.id)))
+        for passage in passages:
+            if renderer.answers(passage):
+                passage.turn.components["answer"] = ranking.ANSWER * turns[0].score
+            elif renderer.repeats_question(passage):
+                passage.turn.components["answer"] = -passage.turn.score / 2
+        passages.sort(key=lambda passage: -passage.turn.score)
+        statements: dict[tuple[int, str], Statement] = {}  # by what was said: people repeat themselves
+        for passage in passages:
+            if len(statements) < limit:
                 evidence = renderer.evidence(passage)
                 if not evidence.matched and passage.output is None:  # then it is a call that matches
+                    turn = passage.turn
                     texts = self._lookup.passage(turn.session, turn.first_seq, turn.last_seq)
                     evidence = renderer.evidence(passage._replace(texts=texts))
                 statement = Statement(evidence, renderer.statement(passage))
-                statements.setdefault((turn.session, evidence.text[:_SAME]), statement)
+                statements.setdefault((passage.turn.session, evidence.text[:_SAME]), statement)
         by_score = sorted(statements.values(), key=lambda each: (-each.evidence.score, -date_of(each)))
         return order_updates(by_score, renderer.weigher)

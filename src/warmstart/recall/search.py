@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_TERMS = 30  # looked up
 MAX_POSTINGS = 3000
-MAX_TURNS = 200  # ranked
+MAX_TURNS = 160  # ranked
 MAX_CANDIDATES = 600  # read, if most of them are outside the scope
 _WIDER = 8  # times as many postings, if the rarest terms are in no turn of the project
 _SCAN = 1 / 4  # of the time for a hit, to skip a posting of another project
@@ -183,9 +183,7 @@ def read_turns(
             continue
         text, counts = f" {row[-2]} ", row[-1]
         by_term: dict[int, bytes] = {}
-        for place in places:
-            if having and number not in having[place]:
-                continue
+        for place in [place for place in places if number in having[place]] if having else places:
             at = text.find(padded[place])
             if at >= 0:
                 first = _FIELDS * text.count(" ", 0, at)

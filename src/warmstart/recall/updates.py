@@ -12,7 +12,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from warmstart.recall.evidence import Evidence, Replacement, Weigher
+from warmstart.recall.evidence import Evidence, Replacement
+from warmstart.text.excerpt import Weigher
 from warmstart.text.words import STOPWORDS, stem_word, tokenize
 
 MIN_WORDS = 2  # of the query, near both values, if it has as many

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
-from warmstart.profile.tools import SHELLS, check_of, command_in, interprets
+from warmstart.profile.calls import SHELLS, command_in
+from warmstart.profile.tools import check_of, interprets
 from warmstart.templates.rules import load_table, word_set
 from warmstart.text.shell import SHELL_PROGRAMS, SILENT, Command, parse_commands
 
