@@ -6,7 +6,7 @@ its words, and every turn gets the cosine of its similarity, in units of the bes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isinf
 from time import monotonic
 from typing import Self
@@ -19,11 +19,10 @@ from warmstart.embedding.files import delete_vectors_file, has_vectors, open_vec
 from warmstart.embedding.vectors import Model, Progress, VectorStore, VectorUpdate, prune_vectors
 from warmstart.errors import ConfigError, StoreCorrupt
 from warmstart.recall.query import Query
-from warmstart.recall.ranking import rarity
+from warmstart.recall.ranking import Turn, rarity
 from warmstart.recall.search import Found, Scope, read_turns
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import SessionLookup
-from warmstart.storage.database import batches
 
 WEIGHT = 0.2
 MAX_NEAR = 50  # messages that are near the query, and turns with its words that are compared with it
@@ -36,9 +35,9 @@ _STAMPS = (
     "SELECT session, CAST(sum(hash & 4294967295) + count(*) AS BIGINT) FROM recall_turns "
     "GROUP BY session ORDER BY session DESC"
 )
-_MESSAGES = (
-    "SELECT m.pk, t.id FROM recall_turns t JOIN messages m ON m.session = t.session "
-    "AND m.seq >= t.first_seq AND m.seq <= t.last_seq AND m.role IN ('user', 'assistant') WHERE {0} IN ({1})"
+_TURNS = (
+    "SELECT t.id FROM (VALUES {0}) AS p CROSS JOIN recall_turns t "
+    "WHERE t.session = p.column1 AND t.first_seq <= p.column2 AND t.last_seq >= p.column2"
 )
 
 
@@ -66,6 +65,7 @@ class SemanticIndex:
         self._vectors = vectors
         self._model = model
         self._messages = Messages(store)
+        self._lookup = SessionLookup(store.database.connection)
         self.embedder = embedder
 
     def update(self, progress: Progress | None = None) -> int:
@@ -97,9 +97,9 @@ class SemanticIndex:
             sessions = np.array(sorted(scope.sessions), np.int64)
         messages = self._vectors.nearest(vector, sessions, MAX_NEAR, None if isinf(left) else left)
         turns = found.turns
-        near = {*self._turns_of("m.pk", messages.tolist()).values()}.difference(turn.id for turn in turns)
+        near = self._turns_with(messages.tolist()).difference(turn.id for turn in turns)
         new = read_turns(self._db.connection, found.terms, sorted(near), scope)
-        similarities = self._similarities([turn.id for turn in (*turns[:MAX_NEAR], *new)], vector)
+        similarities = self._similarities([*turns[:MAX_NEAR], *new], vector)
         unit = WEIGHT * max(turn.score for turn in turns) if turns else 1.0
         # If no word of the query occurs, require a higher similarity: something is always nearest.
         floor = self.embedder.floor * (1 if query.content & found.known.keys() else 2)
@@ -124,9 +124,9 @@ class SemanticIndex:
         length = float(np.linalg.norm(vector))
         return np.asarray(vector / length, np.float32) if length else None
 
-    def _similarities(self, turns: Sequence[int], vector: Matrix) -> dict[int, float]:
+    def _similarities(self, turns: Sequence[Turn], vector: Matrix) -> dict[int, float]:
         """The cosine of the nearest message of each turn, if it is positive."""
-        turn_of = self._turns_of("t.id", turns)
+        turn_of = self._lookup.spoken_in((turn.id, turn.session, turn.first_seq, turn.last_seq) for turn in turns)
         keys, vectors = self._vectors.vectors(np.array(sorted(turn_of), np.int64))
         nearest: dict[int, float] = {}
         if not len(keys) or vectors.shape[1] != len(vector):
@@ -138,13 +138,13 @@ class SemanticIndex:
             nearest[turn] = max(cosine, nearest.get(turn, 0.0))
         return nearest
 
-    def _turns_of(self, column: str, values: Iterable[int]) -> dict[int, int]:
-        """The turn of each message, for these messages or turns."""
-        turns: dict[int, int] = {}
-        for batch in batches(values):
-            sql = _MESSAGES.format(column, ", ".join(map(str, batch)))
-            turns.update(self._db.connection.execute(sql).fetchall())
-        return turns
+    def _turns_with(self, messages: Sequence[int]) -> set[int]:
+        """The turns that have these messages."""
+        places = [(session, seq) for session, seq, _, _ in self._lookup.places(messages).values()]
+        if not places:
+            return set()
+        rows = self._db.connection.execute(_TURNS.format(", ".join(map(str, places))))
+        return {row[0] for row in rows.fetchall()}
 
 
 def open_semantic_index(store: IndexedStore, settings: Settings) -> SemanticIndex | None:

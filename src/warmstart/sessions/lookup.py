@@ -165,6 +165,21 @@ class SessionLookup:
             (session,),
         ).fetchall()
 
+    def spoken_in(self, places: Iterable[tuple[int, int, int, int]]) -> dict[int, int]:
+        """What was said in some places: the number of its place, by message.
+
+        A place is a number, a session, and the first and the last position in it.
+        """
+        numbers: dict[int, int] = {}
+        for batch in batches(places):
+            rows = self._run(
+                f"WITH places (number, session, low, high) AS (VALUES {', '.join(map(str, batch))}) "
+                "SELECT m.pk, p.number FROM places p CROSS JOIN messages m WHERE m.session = p.session "
+                f"AND m.seq >= p.low AND m.seq <= p.high AND m.role IN ('user', 'assistant') AND {_SPOKEN}"
+            )
+            numbers.update(rows.fetchall())
+        return numbers
+
     def count_calls(self, session: int, first: int, end: int) -> int:
         """The number of tool calls from one position in a session up to another."""
         row = self._run(
