@@ -14,13 +14,14 @@ from warmstart.errors import EmbedderError, StoreError
 from warmstart.profile.calls import SHELLS
 from warmstart.recall.evidence import Evidence, Passage, Renderer, Statement, order_updates
 from warmstart.recall.index import Index, Progress
-from warmstart.recall.query import MAX_NAMES, Name, Query, parse
+from warmstart.recall.query import Query, parse
 from warmstart.recall.ranking import Turn, in_order, rarity
-from warmstart.recall.search import Found, Scope, find_turns, read_turns
+from warmstart.recall.search import Found, Scope, find_turns, read_turns, turn_at
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import PassageText, Selection, SessionLookup
 from warmstart.storage.deadline import Interrupted, time_limit
 from warmstart.text.dates import find_spans
+from warmstart.text.names import MAX_NAMES, Name
 
 if TYPE_CHECKING:  # loads what only a semantic search needs
     from warmstart.recall.semantic import SemanticIndex
@@ -193,7 +194,7 @@ class Recall:
             weight = OUTPUT * rarity(len(texts), found.documents)
             new: dict[int, PassageText] = {}
             for output in self._lookup.outputs(texts, search.selection, MAX_HITS):
-                new.setdefault(self._turn_at(output.session, output.seq), output.text)
+                new.setdefault(turn_at(self._db.connection, output.session, output.seq), output.text)
             known = {turn.id for turn in found.turns}
             added = [number for number in new if number not in known]
             found.turns += read_turns(self._db.connection, found.terms, added, search.scope)
@@ -202,12 +203,6 @@ class Recall:
                     turn.add("output", weight)
             hits.update(new)
         return hits
-
-    def _turn_at(self, session: int, seq: int) -> int:
-        """The turn of a message; 0 if it is in none."""
-        sql = "SELECT id FROM recall_turns WHERE session = ? AND first_seq <= ? ORDER BY number DESC LIMIT 1"
-        row = self._db.connection.execute(sql, (session, seq)).fetchone()
-        return int(row[0]) if row else 0
 
     def _add_dates(self, search: _Search) -> None:
         """Raise the turns of sessions near the dates in the query, and add those sessions if it is only a date."""

@@ -39,6 +39,7 @@ _TURNS = (
     "FROM recall_turns t JOIN recall_sessions r ON r.session = t.session "
     "WHERE t.id IN ({0})"
 )
+_TURN_AT = "SELECT id FROM recall_turns WHERE session = ? AND first_seq <= ? ORDER BY number DESC LIMIT 1"
 
 
 class Scope:
@@ -190,3 +191,9 @@ def read_turns(
                 by_term[place] = counts[first : first + _FIELDS]
         turns[number] = Turn(number, row[1:5], row[5 : 5 + _FIELDS], row[5 + _FIELDS : 5 + 2 * _FIELDS], by_term)
     return [turns[number] for number in ids if number in turns]
+
+
+def turn_at(connection: Connection, session: int, seq: int) -> int:
+    """The turn at a position in a session; 0 if it is in none."""
+    row = connection.execute(_TURN_AT, (session, seq)).fetchone()
+    return int(row[0]) if row else 0

@@ -20,7 +20,7 @@ from warmstart.embedding.vectors import Model, Progress, VectorStore, VectorUpda
 from warmstart.errors import ConfigError, StoreCorrupt
 from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn, rarity
-from warmstart.recall.search import Found, Scope, read_turns
+from warmstart.recall.search import Found, Scope, read_turns, turn_at
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import SessionLookup
 
@@ -34,10 +34,6 @@ TIMEOUT = 2.0  # seconds for an embedder if a search has no deadline
 _STAMPS = (
     "SELECT session, CAST(sum(hash & 4294967295) + count(*) AS BIGINT) FROM recall_turns "
     "GROUP BY session ORDER BY session DESC"
-)
-_TURNS = (
-    "SELECT t.id FROM (VALUES {0}) AS p CROSS JOIN recall_turns t "
-    "WHERE t.session = p.column1 AND t.first_seq <= p.column2 AND t.last_seq >= p.column2"
 )
 
 
@@ -97,8 +93,9 @@ class SemanticIndex:
             sessions = np.array(sorted(scope.sessions), np.int64)
         messages = self._vectors.nearest(vector, sessions, MAX_NEAR, None if isinf(left) else left)
         turns = found.turns
-        near = self._turns_with(messages.tolist()).difference(turn.id for turn in turns)
-        new = read_turns(self._db.connection, found.terms, sorted(near), scope)
+        places = self._lookup.positions(messages.tolist())
+        near = {turn_at(self._db.connection, session, seq) for session, seq in places}
+        new = read_turns(self._db.connection, found.terms, sorted(near.difference(turn.id for turn in turns)), scope)
         similarities = self._similarities([*turns[:MAX_NEAR], *new], vector)
         unit = WEIGHT * max(turn.score for turn in turns) if turns else 1.0
         # If no word of the query occurs, require a higher similarity: something is always nearest.
@@ -137,14 +134,6 @@ class SemanticIndex:
             turn = turn_of[key]
             nearest[turn] = max(cosine, nearest.get(turn, 0.0))
         return nearest
-
-    def _turns_with(self, messages: Sequence[int]) -> set[int]:
-        """The turns that have these messages."""
-        places = [(session, seq) for session, seq, _, _ in self._lookup.places(messages).values()]
-        if not places:
-            return set()
-        rows = self._db.connection.execute(_TURNS.format(", ".join(map(str, places))))
-        return {row[0] for row in rows.fetchall()}
 
 
 def open_semantic_index(store: IndexedStore, settings: Settings) -> SemanticIndex | None:

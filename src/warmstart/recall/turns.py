@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from struct import Struct
 
 from warmstart.profile.calls import SHELLS, command_in, path_in
-from warmstart.recall.query import name_parts
 from warmstart.recall.ranking import FIELDS
 from warmstart.recall.search import project_term
 from warmstart.sessions.lookup import StoredText
 from warmstart.text.clean import clean
+from warmstart.text.names import name_parts
 from warmstart.text.words import stem_word, tokenize
 
 MAX_TEXTS = 30  # replies and thoughts in a turn; after them the next one begins

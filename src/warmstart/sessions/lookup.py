@@ -165,6 +165,10 @@ class SessionLookup:
             (session,),
         ).fetchall()
 
+    def positions(self, messages: Iterable[int]) -> list[tuple[int, int]]:
+        """The session of each message, and its position there."""
+        return list(self._select_in("SELECT session, seq FROM messages WHERE pk IN ({})", messages))
+
     def spoken_in(self, places: Iterable[tuple[int, int, int, int]]) -> dict[int, int]:
         """What was said in some places: the number of its place, by message.
 
