@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from warmstart.profile.calls import SHELLS, command_in, fields_of
+from warmstart.profile.calls import SHELLS, command_in, values_in
 from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn
 from warmstart.sessions.lookup import PassageText, SessionSource
@@ -209,6 +209,4 @@ def _shown_body(text: PassageText) -> str:
     """What a text says: the command of a call, or the file and the other arguments of one."""
     if text.is_message or text.kind in ("reasoning", "tool"):
         return text.body
-    if text.kind in SHELLS:
-        return command_in(text.body)
-    return "\n".join(map(str, fields_of(text.body).values())) or text.body
+    return command_in(text.body) if text.kind in SHELLS else values_in(text.body)

@@ -74,10 +74,6 @@ class Recall:
         self._semantic = semantic
         self.pending = 0
 
-    def count_pending(self) -> int:
-        """The number of sessions that changed since they were indexed."""
-        return self._index.pending()
-
     def update(self, progress: Progress | None = None) -> int:
         """Index new and changed sessions. Returns how many there were. Safe for many processes at once."""
         return self._index.update(progress)

@@ -14,10 +14,9 @@ from typing import Self
 import numpy as np
 
 from warmstart.config import Settings
-from warmstart.embedding.embedders import Embedder, Matrix, open_embedder
-from warmstart.embedding.files import delete_vectors_file, has_vectors, open_vectors
-from warmstart.embedding.vectors import Model, Progress, VectorStore, VectorUpdate, prune_vectors
-from warmstart.errors import ConfigError, StoreCorrupt
+from warmstart.embedding.embedders import Embedder, Matrix
+from warmstart.embedding.index import VectorIndex, create_vector_index, open_vector_index, prune_vector_index
+from warmstart.embedding.vectors import Progress
 from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn, rarity
 from warmstart.recall.search import Found, Scope, read_turns, turn_at
@@ -56,17 +55,17 @@ class Messages:
 class SemanticIndex:
     """The vectors of a store's messages, and the embedder that computes them."""
 
-    def __init__(self, store: IndexedStore, vectors: VectorStore, embedder: Embedder, model: Model) -> None:
+    def __init__(self, store: IndexedStore, index: VectorIndex) -> None:
         self._db = store.database
-        self._vectors = vectors
-        self._model = model
+        self._index = index
+        self._vectors = index.vectors
         self._messages = Messages(store)
         self._lookup = SessionLookup(store.database.connection)
-        self.embedder = embedder
+        self.embedder = index.embedder
 
     def update(self, progress: Progress | None = None) -> int:
         """Embed new messages and delete the vectors of deleted ones. Returns how many texts were embedded."""
-        return VectorUpdate(self._vectors, self.embedder, self._model, self._messages).run(progress)
+        return self._index.update(self._messages, progress)
 
     def close(self) -> None:
         self._vectors.close()
@@ -110,7 +109,7 @@ class SemanticIndex:
 
     def _embed(self, found: Found, query: Query, deadline: float) -> Matrix | None:
         """The query as a vector of length one, to which rare words contribute more if the embedder is additive."""
-        if not query.words or self._vectors.model() != self._model:
+        if not query.words or self._vectors.model() != self._index.model:
             return None
         seconds = TIMEOUT if isinf(deadline) else deadline - monotonic()
         if self.embedder.additive:
@@ -137,54 +136,16 @@ class SemanticIndex:
 
 
 def open_semantic_index(store: IndexedStore, settings: Settings) -> SemanticIndex | None:
-    """The vectors of a store with the embedder that computed them; `None` if there are none.
-
-    Raises `ConfigError` if that embedder is not available, or its name now refers to another one.
-    """
-    if not has_vectors(store.database):
-        return None
-    vectors = open_vectors(store.database)
-    try:
-        model = vectors.model()
-        if model is None:
-            vectors.close()
-            return None
-        embedder = open_embedder(model.requested, settings)
-        if embedder.name != model.name:
-            raise ConfigError(
-                f"the vectors were computed with {model.name!r}, but {model.requested!r} is now {embedder.name!r}; "
-                f"run `warmstart recall index --embedder {model.requested}` to recompute them"
-            )
-    except BaseException:
-        vectors.close()
-        raise
-    return SemanticIndex(store, vectors, embedder, model)
+    """The vectors of a store's messages, if there are any. Raises `ConfigError` if their embedder is not available."""
+    index = open_vector_index(store.database, settings)
+    return None if index is None else SemanticIndex(store, index)
 
 
 def create_semantic_index(store: IndexedStore, settings: Settings, embedder: str | Embedder) -> SemanticIndex:
-    """The vectors of a store for this embedder, or the one with this name; deletes those of another one."""
-    opened = open_embedder(embedder, settings) if isinstance(embedder, str) else embedder
-    model = Model(embedder if isinstance(embedder, str) else opened.name, opened.name, opened.dimensions)
-    try:
-        vectors = open_vectors(store.database)
-    except StoreCorrupt:
-        delete_vectors_file(store.database)
-        vectors = open_vectors(store.database)
-    if vectors.model() != model:
-        vectors.reset(model)
-    return SemanticIndex(store, vectors, opened, model)
+    """The vectors of a store's messages by this embedder; deletes those of another one."""
+    return SemanticIndex(store, create_vector_index(store.database, settings, embedder))
 
 
 def delete_old_vectors(store: IndexedStore) -> None:
-    """Delete the vectors of deleted sessions; if the file is damaged, delete all of it."""
-    if not has_vectors(store.database):
-        return
-    try:
-        vectors = open_vectors(store.database)
-    except (ConfigError, StoreCorrupt):
-        delete_vectors_file(store.database)
-        return
-    try:
-        prune_vectors(vectors, Messages(store))
-    finally:
-        vectors.close()
+    """Delete the vectors of deleted sessions."""
+    prune_vector_index(store.database, Messages(store))
