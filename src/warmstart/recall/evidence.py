@@ -115,7 +115,8 @@ class Renderer:
         self._names = [name.text for name in query.names if not name.text.isalnum()]
         self._terms = tuple(self._words[stem] for stem in rarities if stem in self._words)
 
-    def evidence(self, passage: Passage) -> Evidence:
+    def render(self, passage: Passage) -> Statement:
+        """The passage as evidence, and its statement."""
         turn, source = passage.turn, passage.source
         best = passage.output or self._best(passage.texts)
         role: Role = _ROLES.get(best.kind, "assistant")
@@ -126,7 +127,7 @@ class Renderer:
         matched = [word for stem, word in self._words.items() if stem in stems]
         matched += [name for name in self._names if name in lower]
         others = (part.native_id for part in passage.texts if part.is_message)
-        return Evidence(
+        evidence = Evidence(
             session_id=source.id,
             native_id=source.native_id,
             agent=source.agent,
@@ -140,6 +141,11 @@ class Renderer:
             terms=self._terms,
             components={name: round(value, 3) for name, value in turn.components.items() if value},
         )
+        sentence = self.weigher.best(_shown_body(best))
+        said = sentence.text if sentence.answers else ""
+        if said and len(said) < _MAX_SHORT and best.kind == "assistant":
+            said = " ".join((*(part.body[:_MAX_REQUEST] for part in passage.texts if part.kind == "user"), said))
+        return Statement(evidence, said)
 
     def answers(self, passage: Passage) -> bool:
         """Whether a passage has the kind of thing that the query asks for."""
@@ -160,19 +166,6 @@ class Renderer:
             return self.weigher.estimate(text.body) * _KIND_WEIGHTS.get(text.kind, _CALL_WEIGHT)
 
         return max(sorted(texts, key=estimate, reverse=True)[:_MAX_COMPARED], key=self._score)
-
-    def statement(self, passage: Passage) -> str:
-        """The sentence of a passage with what the query asks for, after the request if it is a short reply."""
-        if self.weigher.pattern is None:
-            return ""
-        best = {text: self.weigher.best(text.body) for text in passage.texts if text.is_message}
-        answers = [text for text in best if best[text].answers]
-        if not answers:
-            return ""
-        answer = max(answers, key=lambda text: best[text].score)
-        asked = [text.body[:_MAX_REQUEST] for text in best if text.kind == "user" and answer.kind != "user"]
-        sentence = best[answer].text
-        return " ".join((*asked[:1], sentence)) if len(sentence) < _MAX_SHORT else sentence
 
     def _score(self, text: PassageText) -> float:
         """How good a text is as the beginning of a passage: by its best sentence, then by all of it."""

@@ -142,7 +142,7 @@ class Recall:
         if selection.sessions is None:
             return Scope()
         projects = None if project is None else self._lookup.projects(selection)
-        return Scope(projects=projects, sessions=frozenset(selection.sessions), count=len(selection.sessions))
+        return Scope(projects=projects, sessions=frozenset(selection.sessions))
 
     # -- what adds to the score of a turn
 
@@ -269,12 +269,11 @@ class Recall:
         statements: dict[tuple[int, str], Statement] = {}  # by what was said: people repeat themselves
         for passage in passages:
             if len(statements) < limit:
-                evidence = renderer.evidence(passage)
-                if not evidence.matched and passage.output is None:  # then it is a call that matches
+                statement = renderer.render(passage)
+                if not statement.evidence.matched and passage.output is None:  # then it is a call that matches
                     turn = passage.turn
                     texts = self._lookup.passage(turn.session, turn.first_seq, turn.last_seq)
-                    evidence = renderer.evidence(passage._replace(texts=texts))
-                statement = Statement(evidence, renderer.statement(passage))
-                statements.setdefault((passage.turn.session, evidence.text[:_SAME]), statement)
+                    statement = renderer.render(passage._replace(texts=texts))
+                statements.setdefault((passage.turn.session, statement.evidence.text[:_SAME]), statement)
         by_score = sorted(statements.values(), key=lambda statement: (-statement.evidence.score, -statement.time))
         return order_updates(by_score, renderer.weigher)
