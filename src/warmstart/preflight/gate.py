@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from typing import Literal
 
-    Verdict = Literal["fast path", "points to earlier work", "first message", "second message", "later message"]
+    Verdict = Literal["fast path", "points to earlier work", "first message", "later message"]
 
 _MAX_READ = 4_000  # characters of a message
 _MAX_ORDER = 12  # words of a direct command
@@ -67,7 +67,7 @@ def classify(message: str, number: int) -> Verdict:
         return "points to earlier work"
     if not words or (len(words) <= _MAX_ORDER and (_approves(text) or re.fullmatch(_ORDER, text) or _NOW.search(text))):
         return "fast path"
-    return ("first message", "second message")[number] if number < 2 else "later message"
+    return "later message" if number else "first message"
 
 
 def points_to_earlier_work(text: str, number: int) -> bool:

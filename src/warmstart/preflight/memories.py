@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from operator import attrgetter
 
 from warmstart.memory.authors import NOTES, USER, author_of, is_shown, noted_by
 from warmstart.memory.keys import describe
@@ -26,7 +27,6 @@ _MAX_CHARACTERS = 1_500  # of a message
 _MAX_TERMS = 60  # different words of a message
 _MAX_ROWS = 20  # of the user, and of agents
 _MIN_SHARE = 0.5  # of the words of the message, or of the memory, by weight
-_TELLING = 2.0  # weight of a number or a name; other words have 1
 _MAX_LINE = 300  # characters
 # Numbers, words with a capital inside, longer acronyms (PR and API are common words), and capitals within a sentence.
 _NAMES = r"\w*\d\w*|\w*[a-z]\w*[A-Z]\w*|\b[A-Z]{5,}\b|(?<=[^.!?:*#•\s-]\s)[\"'`“‘(\[]*[A-Z]\w*[a-z]\w*"
@@ -45,14 +45,17 @@ _ROWS = """
 class Memory:
     """A memory that a message is about."""
 
-    __slots__ = ("author", "key", "metadata", "updated_at", "value")
+    __slots__ = ("author", "is_users", "key", "metadata", "share", "updated_at", "value", "version")
 
     def __init__(self, key: str, value: str, metadata: str, updated_at: float) -> None:
         self.key = key
         self.value = value
         self.metadata: dict[str, Any] = json.loads(metadata or "{}")
         self.updated_at = updated_at
+        self.version = (updated_at, len(key) + len(value))  # by which it was judged
         self.author = author_of(self.metadata)
+        self.is_users = self.author == USER
+        self.share = 0.0  # of the words of a message
 
     @property
     def line(self) -> str:
@@ -72,13 +75,13 @@ def find_memories(connection: Connection, dialect: str, text: str, *, project: s
     places = ("", f"project:{project}", f"{NOTES}{project}")
     rows = connection.execute(_ROWS.format(matches), (*beginnings, *places, time.time(), _MAX_ROWS)).fetchall()
     names = _names(text)
-    found: list[tuple[bool, float, float, Memory]] = []
+    found: list[Memory] = []
     for row in rows:
         memory = Memory(*row)
-        share = _share(memory, terms, names)
-        if share > _MIN_SHARE and is_shown(memory.metadata, project):
-            found.append((memory.author == USER, share, memory.updated_at, memory))
-    return [memory for *_, memory in sorted(found, key=lambda rank: rank[:3], reverse=True)]
+        memory.share = _share(memory, terms, names)
+        if memory.share > _MIN_SHARE and is_shown(memory.metadata, project):
+            found.append(memory)
+    return sorted(found, key=attrgetter("is_users", "share", "updated_at"), reverse=True)
 
 
 def _share(memory: Memory, asked: set[str], names: set[str]) -> float:
@@ -93,7 +96,8 @@ def _share(memory: Memory, asked: set[str], names: set[str]) -> float:
 
 
 def _weigh(terms: set[str], names: set[str]) -> float:
-    return len(terms) + (_TELLING - 1) * len(terms & names)
+    """Numbers and names count twice."""
+    return len(terms) + len(terms & names)
 
 
 def _terms(text: str) -> set[str]:

@@ -19,7 +19,6 @@ import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import inf
 
-from warmstart.memory.authors import USER
 from warmstart.preflight.gate import classify
 from warmstart.preflight.memories import find_memories
 from warmstart.recall.ranking import rarity
@@ -96,8 +95,7 @@ _RECORD = """
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _HAS_MEMORIES = "SELECT 1 FROM migrations WHERE name = 'memory/0005_entries'"
-_VERDICT = "SELECT is_quotable FROM screened_memories WHERE updated_at = ? AND size = ?"
-_JUDGED = "INSERT INTO screened_memories (updated_at, size, is_quotable) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_IS_QUOTABLE = "SELECT 1 FROM screened_memories WHERE updated_at = ? AND size = ? AND is_quotable = 1"
 
 
 class Policy:
@@ -141,22 +139,21 @@ class Preflight:
         self._host = host
         self._policy = policy
         self._limit = time_limit(connection, dialect, 0.0)
-        self._judged: list[tuple[float, ...]] = []  # verdicts on memories that are not stored yet
 
     # -- called by hosts
 
-    def before_turn(self, message: str, *, number: int | None = None, record: bool = True) -> Overlay:
-        """The overlay for a user message. Nothing is shown unless it could be recorded as shown.
+    def before_turn(self, message: str, *, number: int | None = None) -> Overlay:
+        """The overlay for a user message. Nothing is shown unless it could be recorded as shown, if there is a session.
 
         `number` is the position of the message in the session, from 0; by default the number of recorded messages.
         """
-        return self._decide("prompt", lambda: self._for_message(message[:_MAX_READ], number), record=record)
+        return self._decide("prompt", lambda: self._for_message(message[:_MAX_READ], number))
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """The fix for a failed call, if an earlier session found one."""
         text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
-        traps = [trap for trap in self._run(_TRAPS, (self._project,)).fetchall() if trap[0].partition(" ")[0] in text]
-        if not traps:
+        traps = self._run(_TRAPS, (self._project,)).fetchall()
+        if not any(trap[0].partition(" ")[0] in text for trap in traps):
             return None  # most calls end here; what is imported below takes longer than all the rest
         from warmstart.templates.commands import failed_commands
 
@@ -182,7 +179,7 @@ class Preflight:
 
     # -- deciding
 
-    def _decide(self, event: str, make: Callable[[], Overlay], *, record: bool = True) -> Overlay:
+    def _decide(self, event: str, make: Callable[[], Overlay]) -> Overlay:
         if self._policy.inject == "off":
             return Overlay("off")
         began = time.monotonic()
@@ -197,7 +194,7 @@ class Preflight:
         if time.monotonic() > self._limit.deadline:
             overlay = Overlay("deadline")
         overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
-        if record:
+        if self._session:
             self._record(overlay, event)
         return overlay
 
@@ -207,9 +204,6 @@ class Preflight:
         decision = (event, overlay.reason, json.dumps(overlay.evidence), overlay.tokens, overlay.milliseconds)
         with self._limit:  # another process may hold the write lock
             self._run(_RECORD, (self._session, self._host, self._project, time.time(), *decision))
-            for verdict in self._judged:
-                self._run(_JUDGED, verdict)
-        self._judged = []
 
     def _history(self) -> tuple[int, set[str]]:
         """The number of the next message, and the keys of what the session was shown and still has.
@@ -243,29 +237,29 @@ class Preflight:
         if memories and not notes:
             reason = "remembered"
         notes = memories + notes
-        overlay = Overlay(reason, notes, self._session)
-        while notes and overlay.tokens > self._policy.max_tokens:
-            notes.pop()
+        while True:
             overlay = Overlay(reason, notes, self._session)
-        return overlay
+            if not notes or overlay.tokens <= self._policy.max_tokens:
+                return overlay
+            notes.pop()
 
     def _from_sessions(self, message: str, wants_work: bool, points: bool, shown: set[str]) -> tuple[str, list[Note]]:
         """What earlier sessions did, and said if the message points to them or they did nothing; with the reason."""
         turns, weights = self._search(message)
-        work = self._work(turns, message, shown) if wants_work else []
-        if work and not points:
-            return "done before", work
-        quotes = self._quotes(turns, weights, shown, 1 if work else self._policy.max_passages)
-        if work:
-            return "done before", work + quotes
-        return "quoted" if quotes else "nothing found", quotes
+        notes = self._work(turns, message) if wants_work else []
+        reason = "done before" if notes else "nothing found"
+        if points or not notes:
+            quotes = self._quotes(turns, weights, shown, 1 if notes else self._policy.max_passages)
+            reason = "quoted" if quotes and not notes else reason
+            notes += quotes
+        return reason, notes
 
     def _search(self, message: str) -> tuple[Sequence[Turn], Weights]:
         """The turns of the project's other sessions that share words with a message, best first; what each stem weighs.
 
         The `share` of a turn is that of the whole message: words that were never used here count against every turn.
         """
-        stems = [stem for stem in dict.fromkeys(topic_terms(message[:_MAX_SEARCHED])) if stem not in _WHEN]
+        stems = [stem for stem in topic_terms(message[:_MAX_SEARCHED]) if stem not in _WHEN]
         without = [row[0] for row in self._run(_OUT_OF_SCOPE, (self._session, self._session)).fetchall()]
         scope = Scope(projects=(self._project,), without=without)
         found = find_turns(self._connection, self._dialect, stems, scope)
@@ -291,14 +285,13 @@ class Preflight:
     # -- what is remembered
 
     def _remembered(self, message: str, shown: set[str]) -> list[Note]:
-        """The memories that a message is about; the user's come first."""
+        """The memories that a message is about; the user's come first. One that nobody judged waits for a sync."""
         notes: list[Note] = []
         room = {True: _MAX_MEMORIES, False: _MAX_NOTES}
         for memory in self._find_memories(message):
             key = memory_key(memory)
-            is_users = memory.author == USER
-            if key not in shown and room[is_users] and self._is_quotable(memory):
-                room[is_users] -= 1
+            if key not in shown and room[memory.is_users] and self._run(_IS_QUOTABLE, memory.version).fetchone():
+                room[memory.is_users] -= 1
                 notes.append((memory.line, key))
         return notes
 
@@ -312,7 +305,7 @@ class Preflight:
             return []  # memories are switched off, or nothing was ever stored
         import sqlite3
 
-        other: Any = sqlite3.connect(where, timeout=0.05, isolation_level=None)
+        other: Any = sqlite3.connect(where)
         try:
             with time_limit(other, "sqlite", self._limit.deadline):
                 return find_memories(other, "sqlite", message, project=self._project)
@@ -321,28 +314,13 @@ class Preflight:
         finally:
             other.close()
 
-    def _is_quotable(self, memory: Memory) -> bool:
-        """Whether a memory may be shown. This was judged when it was stored; otherwise it takes a while now, once."""
-        version = (memory.updated_at, len(memory.key) + len(memory.value))
-        row = self._run(_VERDICT, version).fetchone()
-        if row is None:
-            began = time.monotonic()
-            from warmstart.memory.values import MemoryEntry
-            from warmstart.templates.memory_lines import is_quotable
-
-            row = [int(is_quotable(MemoryEntry(memory.key, memory.value, "", metadata=memory.metadata)))]
-            self._limit.deadline += time.monotonic() - began
-            self._judged.append((*version, *row))
-        return bool(row[0])
-
     # -- what was done
 
-    def _work(self, turns: Sequence[Turn], message: str, shown: set[str]) -> list[Note]:
+    def _work(self, turns: Sequence[Turn], message: str) -> list[Note]:
         """What was done in the newest of the most similar sessions; a second line would cost tokens and add little."""
-        skipped = {key.partition(":")[0] for key in shown}
         nearest: dict[int, Turn] = {}
         for turn in turns:
-            if len(nearest) < _NEAREST and str(turn.session) not in skipped:
+            if len(nearest) < _NEAREST:
                 nearest.setdefault(turn.session, turn)
         sessions = ", ".join(map(str, nearest)) or "NULL"
         for (session,) in self._run(_NEWEST.format(sessions)).fetchall():
@@ -353,11 +331,8 @@ class Preflight:
     def _work_line(self, turn: Turn, message: str) -> Note | None:
         """A session in one line: day, id, request, files and commands, but nothing that the message names."""
         rows = self._run(_WORK, (turn.session, turn.first_seq, turn.first_seq)).fetchall()
-        files: list[str] = []
-        commands: list[str] = []
-        for row in rows:
-            files += row[4].split("\n")
-            commands += row[5].split("\n")
+        files = "\n".join(row[4] for row in rows).split("\n")
+        commands = "\n".join(row[5] for row in rows).split("\n")
         named = message.lower()
         files = [path for path in dict.fromkeys(files) if path.rpartition("/")[2].lower() not in named]
         commands = [command for command in dict.fromkeys(commands) if command not in message]

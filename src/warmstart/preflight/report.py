@@ -138,7 +138,7 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
             corrections[decision.tokens > 0].append(decision.request in corrected)
             shown = _shown(store, decision)
             if shown:
-                used.append(not _lines(decision.did).isdisjoint(_lines("\n".join(did for *_, did in shown))))
+                used.append(any(_lines(did) & _lines(decision.did) for *_, did in shown))
             known += [_Known(decision.at, "", _words(name)) for *names, _ in shown for name in names]
         lookups += _known_lookups(messages, known)
     return PreflightReport(
