@@ -191,7 +191,7 @@ def test_a_turn_has_the_counts_of_its_fields(store):
     assert store.fetch("SELECT turns FROM recall_terms WHERE term = ?", (project_term("/src/tides"),)) == [(2,)]
 
 
-@pytest.mark.parametrize(("limit", "value", "count"), [("MAX_TURNS", 3, 3), ("MAX_POSTINGS", 1, 8)])
+@pytest.mark.parametrize(("limit", "value", "count"), [("MAX_TURNS", 3, 3), ("MAX_PER_TERM", 8, 8)])
 def test_the_newest_turns_are_read_if_more_are_as_good(store, monkeypatch, limit, value, count):
     monkeypatch.setattr(search, limit, value)
     for number in range(20):

@@ -8,9 +8,9 @@ import pytest
 
 from tests.recall.stores import keep
 from warmstart import Message, ToolCall
-from warmstart.recall.answers import ROWS, answer_pattern
 from warmstart.recall.recall import Recall
 from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.text.answers import ROWS, answer_pattern
 
 FILLER = "The gauge at the harbour sends a reading every six minutes, and the table keeps them for a year. "
 LIST = """Here is what I found:

@@ -72,7 +72,7 @@ def search(
         if semantic is not None:
             stack.enter_context(semantic)
         searcher = Recall(store, semantic=semantic)
-        if searcher.count_pending():
+        if Index(store).pending():
             show_warnings()
             with progress_bar("Indexing") as progress:
                 searcher.update(progress)

@@ -358,21 +358,12 @@ def prune_vectors(store: VectorStore, source: Source) -> None:
         store.write(model, (), {}, (), gone)
 
 
-class _Pending(NamedTuple):
-    """A text whose vector is to be written."""
-
-    key: int
-    group: int
-    hash: int
-    text: str
-
-
 class VectorUpdate:
     """Brings a vector store up to date with its source."""
 
     def __init__(self, store: VectorStore, embedder: Embedder, model: Model, source: Source) -> None:
         self._store, self._embedder, self._model, self._source = store, embedder, model, source
-        self._pending: list[_Pending] = []
+        self._pending: list[tuple[int, int, int, str]] = []  # key, group, hash, text
         self._old: list[int] = []
         self._stamps: dict[int, int] = {}
         self._embedded = 0
@@ -387,7 +378,7 @@ class VectorUpdate:
             for key, text in texts.items():
                 digest = _hash(text)
                 if stored.get(key) != digest:
-                    self._pending.append(_Pending(key, group, digest, text))
+                    self._pending.append((key, group, digest, text))
                 if len(self._pending) >= _BATCH:
                     self._flush()
             self._stamps[group] = current[group]
@@ -400,8 +391,8 @@ class VectorUpdate:
     def _flush(self) -> None:
         if not (self._pending or self._old or self._stamps):
             return
-        vectors = self._store.by_hash({pending.hash for pending in self._pending})
-        new = {pending.hash: pending.text for pending in self._pending if pending.hash not in vectors}
+        vectors = self._store.by_hash({digest for _, _, digest, _ in self._pending})
+        new = {digest: text for _, _, digest, text in self._pending if digest not in vectors}
         if new:
             vectors.update(zip(new, quantize(self._embedder.embed(list(new.values()))), strict=True))
             self._embedded += len(new)

@@ -72,3 +72,8 @@ def path_in(arguments: str) -> str:
     """The file that a call names, if any."""
     fields = fields_of(arguments)
     return next((fields[name] for name in _PATH if isinstance(fields.get(name), str)), "")
+
+
+def values_in(arguments: str) -> str:
+    """The values of the arguments, each on a line; the arguments themselves if they are no JSON object."""
+    return "\n".join(map(str, fields_of(arguments).values())) or arguments

@@ -5,12 +5,7 @@ if TYPE_CHECKING:
     from warmstart.recall.evidence import Evidence
     from warmstart.recall.index import Index
     from warmstart.recall.recall import Recall
-    from warmstart.recall.semantic import (
-        SemanticIndex,
-        create_semantic_index,
-        delete_old_vectors,
-        open_semantic_index,
-    )
+    from warmstart.recall.semantic import SemanticIndex, create_semantic_index, delete_old_vectors, open_semantic_index
 
 __all__ = [
     "Evidence",

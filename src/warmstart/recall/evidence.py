@@ -6,19 +6,17 @@ commands that match: six lines at most.
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from warmstart.profile.calls import SHELLS, command_in, fields_of
-from warmstart.recall.answers import NUMBER, answer_pattern
+from warmstart.profile.calls import SHELLS, command_in, values_in
 from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn
 from warmstart.sessions.lookup import PassageText, SessionSource
-from warmstart.text.truncate import one_line
+from warmstart.text.change import says_changed
+from warmstart.text.excerpt import MAX_CHARACTERS, Weigher
 from warmstart.text.words import STOPWORDS, stem_word, tokenize
 
 if TYPE_CHECKING:  # takes milliseconds to load
@@ -27,25 +25,6 @@ if TYPE_CHECKING:  # takes milliseconds to load
 MAX_TEXT, MAX_CONTEXT, MAX_COMMAND = 300, 120, 120  # characters
 MAX_COMMANDS = 2
 
-_WORD = re.compile(r"[^\W_]+")
-_MAX_CHARACTERS = 50_000  # of a text that are searched
-_UNACCENTED = str.maketrans("àáâãäåçèéêëìíîïñòóôõöùúûüýÿ", "aaaaaaceeeeiiiinooooouuuuyy")
-_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-# Not after the number of an item in a list.
-_SENTENCE_END = re.compile(r"(?<=[!?])\s+|(?<=\.)(?<!\s\d\.)(?<!\s\d\d\.)\s+|(?<=[。！？])|\n+")
-_MARKS = tuple(
-    (re.compile(pattern, re.MULTILINE), replacement)
-    for pattern, replacement in (
-        (r"<(system-reminder|(?:local-)?command-[a-z]+|ide_[a-z_]+|environment_context)>(?s:.*?)(?:</\1>|\Z)", " "),
-        (r"\x1b\[[0-9;]*[A-Za-z]|[─━═│┃┌┐└┘├┤┬┴┼╭╮╰╯⎿]+", " "),  # colours, boxes
-        (r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$|^[ \t]*\|?[ \t]*:?--[-:| \t]*$", " "),  # fences, lines of tables
-        (r"^[ \t]*\|(.*)\|[ \t]*$", r"\1;"),  # rows of tables
-        (r"^[ \t]*[-*][ \t]+", "• "),
-        (r"^[ \t]*#{1,6} (.*?)[:.]?$", r"\1:"),
-        (r"\*\*", ""),
-    )
-)
-_ANSWER = 0.5  # what a thing of the kind asked for counts, as a share of the query
 _KIND_WEIGHTS = {"assistant": 1.0, "user": 0.9, "reasoning": 0.7}  # so that the reply wins over an equal request
 _CALL_WEIGHT = 0.5
 _QUESTION_WEIGHT = 0.3  # of a request that lacks what is asked for: most often the same question
@@ -59,7 +38,7 @@ class Replacement(NamedTuple):
 
     session_id: str
     message_id: str
-    date: datetime
+    date: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,118 +65,36 @@ class Evidence:
     components: Mapping[str, float] = field(default_factory=dict)
 
 
-class Sentence(NamedTuple):
-    """The best sentence of a text: where it begins, where its first match is, and how good it is.
+class Statement(NamedTuple):
+    """A passage, and the sentence in it that has what the query asks for, if any."""
 
-    `share` is the part of the query that the whole text has; `answers` says whether the sentence has what is asked for.
-    """
-
-    start: int
-    first: int
-    score: float
-    share: float
-    answers: bool
+    evidence: Evidence
     text: str
 
-
-class Weigher:
-    """Finds the sentence of a text that has most of a query: its distinct words and names, and what it asks for."""
-
-    def __init__(self, query: Query, rarities: Mapping[str, float]) -> None:
-        self._names = {name.text for name in query.names}
-        weights = {**rarities, **dict.fromkeys(self._names, max(rarities.values(), default=1.0))}
-        total = sum(weights.values())
-        self._weights = {word: weight / total for word, weight in weights.items()}
-        self.words = self._weights.keys()
-        self.pattern = answer_pattern(query.text)
-        self.asks_for_number = self.pattern is not None and self.pattern.pattern == NUMBER
-        self._question = query.text.lower()
-        self._best: dict[str, Sentence] = {}  # by text
-
-    def estimate(self, text: str) -> float:
-        """About what part of the query a text has: quick, but it also counts the middle of words."""
-        lower = text[:_MAX_CHARACTERS].lower()
-        return sum(weight for word, weight in self._weights.items() if word.removesuffix("i") in lower)
-
-    def best(self, text: str) -> Sentence:
-        """The best sentence; of equal ones, the first."""
-        if text not in self._best:
-            self._best[text] = self._find_best(text)
-        return self._best[text]
-
-    def _find_best(self, text: str) -> Sentence:
-        text = text[:_MAX_CHARACTERS]
-        lower = text.lower().translate(_UNACCENTED)
-        if len(lower) != len(text):  # some letters are longer in lower case
-            text = lower
-        begins = [0, *(end.end() for end in _SENTENCE_END.finditer(text)), len(text)]
-        words: dict[int, set[str]] = {}  # by sentence
-        first: dict[int, int] = {}
-        for word in self._weights:
-            for at in self._find(text, lower, word):
-                sentence = bisect_right(begins, at) - 1
-                words.setdefault(sentence, set()).add(word)
-                first[sentence] = min(at, first.get(sentence, at))
-        answers = {bisect_right(begins, match.start()) - 1 for match in self.find_answers(text)}
-        scores = dict.fromkeys(answers, _ANSWER)
-        for sentence, having in words.items():
-            scores[sentence] = scores.get(sentence, 0.0) + self.weigh(having)
-        best = max(scores, key=lambda sentence: (scores[sentence], -sentence), default=0)
-        start, end = begins[best : best + 2]
-        share = self.weigh(set().union(*words.values()))
-        return Sentence(start, first.get(best, start), scores.get(best, 0.0), share, best in answers, text[start:end])
-
-    def words_in(self, text: str) -> set[str]:
-        """The words and names of the query in a text."""
-        lower = text.lower().translate(_UNACCENTED)
-        return {word for word in self._weights if next(self._find(text, lower, word), None) is not None}
-
-    def weigh(self, words: Iterable[str]) -> float:
-        """The part of the query that these of its words are."""
-        return sum(self._weights[word] for word in words)
-
-    def excerpt(self, text: str, size: int) -> str:
-        """The best sentence with what follows it, on one line of at most `size` characters."""
-        text = text[:_MAX_CHARACTERS]
-        if len(text) <= size:
-            return readable(text)
-        start, first, *_ = self.best(text)
-        if first > start + size // 2:  # a long sentence: begin a little before its first match
-            near = first - size // 6
-            space = text.rfind(" ", first - size // 2, near)
-            start = near if space < 0 else space + 1
-        shown = one_line(readable(text[start : start + 3 * size]).removeprefix("• "), size)
-        return f"… {shown}" if start else shown
-
-    def _find(self, text: str, lower: str, word: str) -> Iterator[int]:
-        """Where words with this stem, or a name, begin."""
-        start = word.removesuffix("i")  # `happi` is the stem of `happy`
-        at = lower.find(start)
-        while at >= 0:
-            if word in self._names or not word.isascii() or _has_stem(text, lower, at, word):
-                yield at
-            at = lower.find(start, at + 1)
-
-    def find_answers(self, text: str) -> Iterator[re.Match[str]]:
-        """The things in a text of the kind that the query asks for, if the query does not name them itself."""
-        for match in self.pattern.finditer(text) if self.pattern else ():
-            if match[0].strip().lower() not in self._question:
-                yield match
+    @property
+    def time(self) -> float:
+        """When it was said, in seconds; 0 if that is unknown."""
+        return self.evidence.date.timestamp() if self.evidence.date else 0.0
 
 
-def _has_stem(text: str, lower: str, at: int, stem: str) -> bool:
-    """Whether a word with this stem begins here; it may be a part of a name such as `readConfig`."""
-    if at and text[at - 1].isalnum() and not text[at].isupper():
-        return False
-    ends = (_WORD.match(lower, at), _PART.match(text, at))
-    return any(end is not None and stem_word(end[0].lower()) == stem for end in ends)
+def order_updates(statements: Sequence[Statement], weigher: Weigher) -> list[Evidence]:
+    """The passages; those that a later one replaces are marked, and come after it."""
+    found = [statement.evidence for statement in statements]
+    for old in statements:
+        later = [new for new in statements if _replaces(new, old, weigher)]
+        if later:
+            newest = max(later, key=lambda statement: statement.time).evidence
+            by = Replacement(newest.session_id, newest.message_ids[0], newest.date)
+            place = found.index(old.evidence)
+            marked = replace(found.pop(place), replaced_by=by)
+            after = [evidence.message_ids for evidence in found].index(newest.message_ids)
+            found.insert(max(place, after + 1), marked)
+    return found
 
 
-def readable(text: str) -> str:
-    """A text on one line, without the marks of Markdown and of terminals, and without what an agent put around it."""
-    for pattern, replacement in _MARKS:
-        text = pattern.sub(replacement, text)
-    return " ".join(text.split())
+def _replaces(new: Statement, old: Statement, weigher: Weigher) -> bool:
+    is_later = 0 < old.time < new.time and new.evidence.project == old.evidence.project
+    return is_later and says_changed(new.text, old.text, weigher)
 
 
 class Passage(NamedTuple):
@@ -213,12 +110,13 @@ class Renderer:
     """Turns passages into evidence."""
 
     def __init__(self, query: Query, rarities: Mapping[str, float]) -> None:
-        self.weigher = Weigher(query, rarities)
+        self.weigher = Weigher(query.text, rarities, (name.text for name in query.names))
         self._words = {word.stem: word.word for word in query.words}
         self._names = [name.text for name in query.names if not name.text.isalnum()]
         self._terms = tuple(self._words[stem] for stem in rarities if stem in self._words)
 
-    def evidence(self, passage: Passage) -> Evidence:
+    def render(self, passage: Passage) -> Statement:
+        """The passage as evidence, and its statement."""
         turn, source = passage.turn, passage.source
         best = passage.output or self._best(passage.texts)
         role: Role = _ROLES.get(best.kind, "assistant")
@@ -229,7 +127,7 @@ class Renderer:
         matched = [word for stem, word in self._words.items() if stem in stems]
         matched += [name for name in self._names if name in lower]
         others = (part.native_id for part in passage.texts if part.is_message)
-        return Evidence(
+        evidence = Evidence(
             session_id=source.id,
             native_id=source.native_id,
             agent=source.agent,
@@ -243,10 +141,15 @@ class Renderer:
             terms=self._terms,
             components={name: round(value, 3) for name, value in turn.components.items() if value},
         )
+        sentence = self.weigher.best(_shown_body(best))
+        said = sentence.text if sentence.answers else ""
+        if said and len(said) < _MAX_SHORT and best.kind == "assistant":
+            said = " ".join((*(part.body[:_MAX_REQUEST] for part in passage.texts if part.kind == "user"), said))
+        return Statement(evidence, said)
 
     def answers(self, passage: Passage) -> bool:
         """Whether a passage has the kind of thing that the query asks for."""
-        said = (text.body[:_MAX_CHARACTERS] for text in passage.texts if text.is_message)
+        said = (text.body[:MAX_CHARACTERS] for text in passage.texts if text.is_message)
         return any(next(self.weigher.find_answers(body), None) for body in said)
 
     def repeats_question(self, passage: Passage) -> bool:
@@ -263,19 +166,6 @@ class Renderer:
             return self.weigher.estimate(text.body) * _KIND_WEIGHTS.get(text.kind, _CALL_WEIGHT)
 
         return max(sorted(texts, key=estimate, reverse=True)[:_MAX_COMPARED], key=self._score)
-
-    def statement(self, passage: Passage) -> str:
-        """The sentence of a passage with what the query asks for, after the request if it is a short reply."""
-        if self.weigher.pattern is None:
-            return ""
-        best = {text: self.weigher.best(text.body) for text in passage.texts if text.is_message}
-        answers = [text for text in best if best[text].answers]
-        if not answers:
-            return ""
-        answer = max(answers, key=lambda text: best[text].score)
-        asked = [text.body[:_MAX_REQUEST] for text in best if text.kind == "user" and answer.kind != "user"]
-        sentence = best[answer].text
-        return " ".join((*asked[:1], sentence)) if len(sentence) < _MAX_SHORT else sentence
 
     def _score(self, text: PassageText) -> float:
         """How good a text is as the beginning of a passage: by its best sentence, then by all of it."""
@@ -312,6 +202,4 @@ def _shown_body(text: PassageText) -> str:
     """What a text says: the command of a call, or the file and the other arguments of one."""
     if text.is_message or text.kind in ("reasoning", "tool"):
         return text.body
-    if text.kind in SHELLS:
-        return command_in(text.body)
-    return "\n".join(map(str, fields_of(text.body).values())) or text.body
+    return command_in(text.body) if text.kind in SHELLS else values_in(text.body)

@@ -6,20 +6,12 @@ import re
 from typing import NamedTuple
 
 from warmstart.text.clean import clean
-from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_word, tokenize
+from warmstart.text.names import Name, find_names, name_parts
+from warmstart.text.words import STOPWORDS, stem_word, tokenize
 
 MAX_CHARACTERS = 20_000  # of a query; only the beginning and the end of a longer one are read
 MAX_WORDS = 400
-MAX_NAMES = 4
 
-_MAX_IDENTIFIER = 40  # letters; longer mixed-case words are data
-_QUOTED = re.compile(r'`([^`\n]{3,120})`|"([^"\n]{3,120})"')
-_TYPED = re.compile(r"[^\s\"'`“”‘’(),;<>\[\]{}|!?*…—]{3,200}")
-_JOINED = re.compile(r"[^\W_][-._/\\:@+=~#$%&]+[^\W_]|^(?:--?|#|\.|/|~/|\$|@)[^\W_]")
-_CODE = re.compile(r"^(?=.*[A-Z])[A-Z0-9_]{4,}$|^(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_]{4,}$|_")
-# Every text with a name in it matches this.
-_MAY_BE_NAME = re.compile(r'["`\d_]|[A-Z]{4}|[-./\\:@+=~#$%&][^\W_]')
-_MIXED_CASE = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[A-Z0-9]*[a-z]|[0-9][a-z]")
 # Phrases that say how to answer, not what about.
 HOW_TO_ANSWER = re.compile(
     r"""
@@ -63,13 +55,6 @@ class Word(NamedTuple):
     stem: str
 
 
-class Name(NamedTuple):
-    """Text to be found literally, in lower case, and the stems that find candidates in the index."""
-
-    text: str
-    stems: tuple[str, ...]
-
-
 class Query(NamedTuple):
     """A parsed query. `content` are the stems that say what is asked for, without those that say when."""
 
@@ -97,31 +82,4 @@ def parse(text: str) -> Query:
     words = tuple(by_stem.values())[:MAX_WORDS]
     times = dates.union(map(stem_word, _TIMES.split()))
     content = {word.stem for word in words if word.stem not in times and not word.word.isdigit()}
-    return Query(text, words, _find_names(text) if _MAY_BE_NAME.search(text) else (), content, may_have_date)
-
-
-def name_parts(text: str) -> list[str]:
-    """The parts of names such as `readConfigFile`."""
-    if text.isascii() and not _MIXED_CASE.search(text):
-        return []
-    parts: list[str] = []
-    for word in dict.fromkeys(split_words(text)):
-        plain = word.islower() or word.isupper() or word.istitle() or word.isdigit()
-        if not plain and len(word) <= _MAX_IDENTIFIER:
-            parts += identifier_parts(word)
-    return parts
-
-
-def _find_names(text: str) -> tuple[Name, ...]:
-    found: dict[str, Name] = {}
-    quoted = [first or second for first, second in _QUOTED.findall(text)]
-    typed = [word.rstrip(".:,") if word[0] in "./" else word.strip(".:,/") for word in _TYPED.findall(text)]
-    for candidate in [*quoted, *(word for word in typed if _JOINED.search(word) or _CODE.search(word))]:
-        key = candidate.strip().lower()
-        if key and key not in found:
-            words = tokenize(candidate)
-            if words and not all(word in STOPWORDS or len(word) >= MAX_WORD for word in words):
-                found[key] = Name(key, tuple(map(stem_word, words[:20])))
-        if len(found) >= MAX_NAMES:
-            break
-    return tuple(found.values())
+    return Query(text, words, find_names(text), content, may_have_date)

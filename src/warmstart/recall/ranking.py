@@ -27,7 +27,6 @@ SESSION = 0.7  # weight of the session
 DATES = 4.0  # weight of a date in the query
 NAMES = 1.0  # weight of a name that a turn has exactly as it was typed
 ANSWER = 0.1  # weight, as a share of the best score, of what the query asks for: a number, a date, a path, a name
-MAX_DATED_ONLY = 30  # sessions that match a date of the query but no word
 
 
 class Turn:
@@ -38,7 +37,7 @@ class Turn:
 
     __slots__ = (
         *("components", "counts", "first_seq", "id", "last_seq", "lengths", "number", "session"),
-        *("session_lengths", "share"),
+        *("score", "session_lengths", "share"),
     )
 
     def __init__(
@@ -55,11 +54,13 @@ class Turn:
         self.session_lengths = session_lengths
         self.counts = counts
         self.components: dict[str, float] = {}
+        self.score = 0.0
         self.share = 0.0
 
-    @property
-    def score(self) -> float:
-        return sum(self.components.values())
+    def add(self, component: str, value: float) -> None:
+        """Add a part to the score."""
+        self.components[component] = self.components.get(component, 0.0) + value
+        self.score += value
 
 
 class Averages:
@@ -95,7 +96,7 @@ def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], averages: Ave
     for turn in turns:
         words = _sum_fields(turn.lengths)
         if words >= SHORT:
-            turn.components["turn"] = _score_fields(turn.counts, turn.lengths, averages.turn, rarities)
+            turn.add("turn", _score_fields(turn.counts, turn.lengths, averages.turn, rarities))
             continue
         frequencies = {term: _sum_fields(counts) for term, counts in turn.counts.items()}
         for number in (turn.number - 1, turn.number + 1):
@@ -108,7 +109,7 @@ def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], averages: Ave
         score = 0.0
         for term, frequency in frequencies.items():
             score += rarities[term] * frequency * (K1 + 1) / (frequency + norm)
-        turn.components["turn"] = score
+        turn.add("turn", score)
 
 
 def _score_sessions(turns: Sequence[Turn], averages: Averages, sessions: int) -> None:
@@ -134,7 +135,7 @@ def _score_sessions(turns: Sequence[Turn], averages: Averages, sessions: int) ->
     for number, session in counts.items():
         scores[number] = SESSION * _score_fields(session, lengths[number], averages.session, rarities)
     for turn in turns:
-        turn.components["session"] = scores[turn.session]
+        turn.add("session", scores[turn.session])
 
 
 def _score_fields(

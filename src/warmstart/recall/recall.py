@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime, time
 from math import inf, isinf, log
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,16 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import warmstart.recall.ranking as ranking
 from warmstart.errors import EmbedderError, StoreError
 from warmstart.profile.calls import SHELLS
-from warmstart.recall.evidence import Evidence, Passage, Renderer
+from warmstart.recall.evidence import Evidence, Passage, Renderer, Statement, order_updates
 from warmstart.recall.index import Index, Progress
-from warmstart.recall.query import MAX_NAMES, Name, Query, parse
+from warmstart.recall.query import Query, parse
 from warmstart.recall.ranking import Turn, in_order, rarity
-from warmstart.recall.search import Found, Scope, find_turns, read_turns
-from warmstart.recall.updates import Statement, date_of, order_updates
+from warmstart.recall.search import Found, Scope, find_turns, read_turns, turn_at
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import PassageText, Selection, SessionLookup
 from warmstart.storage.deadline import Interrupted, time_limit
 from warmstart.text.dates import find_spans
+from warmstart.text.names import MAX_NAMES, Name
 
 if TYPE_CHECKING:  # loads what only a semantic search needs
     from warmstart.recall.semantic import SemanticIndex
@@ -33,10 +32,14 @@ MAX_HITS = 60  # uses of a name in tool output
 MAX_CANDIDATES = 2000  # newest texts that are searched for a name
 MAX_NAMED = 10  # turns that are searched for a name
 MAX_DATED = 5000  # sessions near a date
+MAX_DATED_ONLY = 30  # of them, that have no word of the query
+MAX_YEARS = 20  # that "in March" may mean
+MIN_CLOSENESS = 0.01  # to a date
+OUTPUT = 0.6  # weight of a name in tool output
 _INDEX_BY, _RANK_BY = 0.5, 0.8  # shares of the time; the rest is for passages
 _SPARE = 5  # more turns than passages: one may have the answer, and one may be deleted meanwhile
 _SAME = 120  # characters at the beginning of a passage that repeats another
-_OUTPUT = 0.6  # weight of a name in tool output
+_DAY = 86_400  # seconds
 
 
 class _Search(NamedTuple):
@@ -70,10 +73,6 @@ class Recall:
         self._clock = clock
         self._semantic = semantic
         self.pending = 0
-
-    def count_pending(self) -> int:
-        """The number of sessions that changed since they were indexed."""
-        return self._index.pending()
 
     def update(self, progress: Progress | None = None) -> int:
         """Index new and changed sessions. Returns how many there were. Safe for many processes at once."""
@@ -143,7 +142,7 @@ class Recall:
         if selection.sessions is None:
             return Scope()
         projects = None if project is None else self._lookup.projects(selection)
-        return Scope(projects=projects, sessions=frozenset(selection.sessions), count=len(selection.sessions))
+        return Scope(projects=projects, sessions=frozenset(selection.sessions))
 
     # -- what adds to the score of a turn
 
@@ -158,16 +157,15 @@ class Recall:
 
     def _add_names(self, search: _Search) -> None:
         """Raise the turns that contain a name of the query as it was typed."""
-        terms = {term: place for place, term in enumerate(search.found.terms)}
+        places = {term: place for place, term in enumerate(search.found.terms)}
         for name in search.query.names if ranking.NAMES else ():
-            stems = {terms[stem] for stem in name.stems if stem in terms}
+            stems = {places[stem] for stem in name.stems if stem in places}
             if len(name.stems) < 2 or not stems:
                 continue  # a single word is as exact as it can be
-            candidates = [turn for turn in search.found.turns if stems <= turn.counts.keys()][:MAX_NAMED]
-            having = [turn for turn in candidates if self._has_name(search, turn, name)]
-            weight = ranking.NAMES * rarity(len(having), search.found.documents)
+            candidates = [turn for turn in search.found.turns if stems <= turn.counts.keys()]
+            having = [turn for turn in candidates[:MAX_NAMED] if self._has_name(search, turn, name)]
             for turn in having:
-                turn.components["names"] = turn.components.get("names", 0.0) + weight
+                turn.add("names", ranking.NAMES * rarity(len(having), search.found.documents))
 
     def _has_name(self, search: _Search, turn: Turn, name: Name) -> bool:
         return any(name.text in text.body.lower() for text in self._read(search, turn))
@@ -189,38 +187,18 @@ class Recall:
         for name in missing[:MAX_NAMES]:
             texts = self._texts.find(set(name.stems), every=True, limit=MAX_CANDIDATES)
             texts = self._lookup.containing(texts, name.text) if texts else []
-            weight = _OUTPUT * rarity(len(texts), found.documents)
-            hits |= self._use_output(search, texts, weight)
+            weight = OUTPUT * rarity(len(texts), found.documents)
+            new: dict[int, PassageText] = {}
+            for output in self._lookup.outputs(texts, search.selection, MAX_HITS):
+                new.setdefault(turn_at(self._db.connection, output.session, output.seq), output.text)
+            known = {turn.id for turn in found.turns}
+            added = [number for number in new if number not in known]
+            found.turns += read_turns(self._db.connection, found.terms, added, search.scope)
+            for turn in found.turns:
+                if turn.id in new:
+                    turn.add("output", weight)
+            hits.update(new)
         return hits
-
-    def _use_output(self, search: _Search, texts: Sequence[int], weight: float) -> dict[int, PassageText]:
-        """The turns in which these texts are tool output, with the texts. Adds the turns to those that were found."""
-        uses = self._lookup.uses(texts, ("result",), search.selection, MAX_HITS) if texts else []
-        turns = {turn.id: turn for turn in search.found.turns}
-        places = self._lookup.places(use.message for use in uses)
-        bodies = self._lookup.bodies(use.text for use in uses)
-        hits: dict[int, PassageText] = {}
-        for use in uses:
-            session, seq, native_id, at = places[use.message]
-            number = self._turn_at(session, seq)
-            if number is None or number in hits:
-                continue
-            hits[number] = PassageText("tool", native_id, at, bodies[use.text])
-            if number not in turns:
-                more = read_turns(self._db.connection, search.found.terms, [number], search.scope)
-                search.found.turns += more
-                turns.update((turn.id, turn) for turn in more)
-            if number in turns:
-                components = turns[number].components
-                components["output"] = components.get("output", 0.0) + weight
-        return hits
-
-    def _turn_at(self, session: int, seq: int) -> int | None:
-        row = self._db.connection.execute(
-            "SELECT id FROM recall_turns WHERE session = ? AND first_seq <= ? ORDER BY number DESC LIMIT 1",
-            (session, seq),
-        ).fetchone()
-        return None if row is None else int(row[0])
 
     def _add_dates(self, search: _Search) -> None:
         """Raise the turns of sessions near the dates in the query, and add those sessions if it is only a date."""
@@ -232,46 +210,36 @@ class Recall:
         close = self._search_dates(query.text, search.selection)
         for turn in found.turns:
             if turn.session in close:
-                turn.components["date"] = close[turn.session]
-        with_words = {turn.session for turn in found.turns}
-        dated = sorted((session for session in close if session not in with_words), key=lambda pk: (-close[pk], -pk))
-        for turn in self._first_turns(dated[: ranking.MAX_DATED_ONLY], search.scope):
-            turn.components["date"] = close[turn.session]
+                turn.add("date", close[turn.session])
+        only_dated = close.keys() - {turn.session for turn in found.turns}
+        nearest = sorted(only_dated, key=lambda session: (-close[session], -session))[:MAX_DATED_ONLY]
+        for turn in self._first_turns(nearest, search.scope):
+            turn.add("date", close[turn.session])
             found.turns.append(turn)
 
     def _first_turns(self, sessions: Iterable[int], scope: Scope) -> list[Turn]:
-        ids = ", ".join(map(str, sessions))
-        rows = self._db.connection.execute(
-            f"SELECT id FROM recall_turns WHERE number = 0 AND session IN ({ids or 'NULL'})"
-        )
+        ids = ", ".join(map(str, sessions)) or "NULL"
+        rows = self._db.connection.execute(f"SELECT id FROM recall_turns WHERE number = 0 AND session IN ({ids})")
         return read_turns(self._db.connection, (), [row[0] for row in rows.fetchall()], scope)
 
     def _search_dates(self, text: str, selection: Selection) -> dict[int, float]:
         """The scores of sessions near the dates in the query: the fewer there are, the higher."""
         now = self._clock()
         zone = now.tzinfo or UTC
-        span_of_store = self._lookup.start_range()
-        if span_of_store is None:
+        starts = self._lookup.start_range()
+        if starts is None:
             return {}
-        first_year, last_year = (datetime.fromtimestamp(seconds, zone).year for seconds in span_of_store)
-
-        def begin(day: date) -> float:
-            return datetime.combine(day, time.min, zone).timestamp()
-
+        first, last = (datetime.fromtimestamp(seconds, zone).year for seconds in starts)
         close: dict[int, float] = {}
-        for span in find_spans(text, now.date(), range(first_year, last_year + 1)[-20:]):
+        for span in find_spans(text, now.date(), range(first, last + 1)[-MAX_YEARS:]):
             days = list(span.reach.days)
-            rows = self._lookup.started_between(selection, begin(days[0]), begin(days[-1]) + 86_400, MAX_DATED)
-            begins = [begin(day) for day in days]
-            closeness = [span.closeness(day) for day in days]
-            for session, started in rows:
-                value = closeness[bisect_right(begins, started) - 1]
+            begin, end = (datetime.combine(day, time.min, zone).timestamp() for day in (days[0], days[-1]))
+            for session, started in self._lookup.started_between(selection, begin, end + _DAY, MAX_DATED):
+                value = span.closeness(datetime.fromtimestamp(started, zone).date())
                 close[session] = max(value, close.get(session, 0.0))
-        if not close:
-            return {}
         sessions = self._lookup.count_sessions() if selection.sessions is None else len(selection.sessions)
         weight = ranking.DATES * log(1 + sessions / max(1.0, sum(close.values())))
-        return {session: weight * value for session, value in close.items() if value > 0.01}
+        return {session: weight * value for session, value in close.items() if value > MIN_CLOSENESS}
 
     # -- passages
 
@@ -291,21 +259,21 @@ class Recall:
             texts = self._read(search, turn)
             if turn.session in sources and (texts or turn.id in hits):
                 passages.append(Passage(turn, sources[turn.session], texts, hits.get(turn.id)))
+        best = turns[0].score if turns else 0.0
         for passage in passages:
             if renderer.answers(passage):
-                passage.turn.components["answer"] = ranking.ANSWER * turns[0].score
+                passage.turn.add("answer", ranking.ANSWER * best)
             elif renderer.repeats_question(passage):
-                passage.turn.components["answer"] = -passage.turn.score / 2
+                passage.turn.add("answer", -passage.turn.score / 2)
         passages.sort(key=lambda passage: -passage.turn.score)
         statements: dict[tuple[int, str], Statement] = {}  # by what was said: people repeat themselves
         for passage in passages:
             if len(statements) < limit:
-                evidence = renderer.evidence(passage)
-                if not evidence.matched and passage.output is None:  # then it is a call that matches
+                statement = renderer.render(passage)
+                if not statement.evidence.matched and passage.output is None:  # then it is a call that matches
                     turn = passage.turn
                     texts = self._lookup.passage(turn.session, turn.first_seq, turn.last_seq)
-                    evidence = renderer.evidence(passage._replace(texts=texts))
-                statement = Statement(evidence, renderer.statement(passage))
-                statements.setdefault((passage.turn.session, evidence.text[:_SAME]), statement)
-        by_score = sorted(statements.values(), key=lambda each: (-each.evidence.score, -date_of(each)))
+                    statement = renderer.render(passage._replace(texts=texts))
+                statements.setdefault((passage.turn.session, statement.evidence.text[:_SAME]), statement)
+        by_score = sorted(statements.values(), key=lambda statement: (-statement.evidence.score, -statement.time))
         return order_updates(by_score, renderer.weigher)

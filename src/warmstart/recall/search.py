@@ -21,7 +21,7 @@ MAX_TERMS = 30  # looked up
 MAX_POSTINGS = 3000
 MAX_TURNS = 160  # ranked
 MAX_CANDIDATES = 600  # read, if most of them are outside the scope
-_WIDER = 8  # times as many postings, if the rarest terms are in no turn of the project
+MAX_PER_TERM = 24_000  # postings
 _SCAN = 1 / 4  # of the time for a hit, to skip a posting of another project
 _FIELDS = len(FIELDS)
 _PROJECT_SIGN = "¶"  # begins a term that is the project of a turn; no word has it
@@ -39,15 +39,11 @@ _TURNS = (
     "FROM recall_turns t JOIN recall_sessions r ON r.session = t.session "
     "WHERE t.id IN ({0})"
 )
+_TURN_AT = "SELECT id FROM recall_turns WHERE session = ? AND first_seq <= ? ORDER BY number DESC LIMIT 1"
 
 
 class Scope:
-    """Which turns to search: of these projects, and of these sessions. `None` means all.
-
-    `count` is the number of sessions in scope, if it is known.
-    """
-
-    __slots__ = ("count", "projects", "sessions", "without")
+    """Which turns to search: of these projects, and of these sessions. `None` means all."""
 
     def __init__(
         self,
@@ -55,12 +51,10 @@ class Scope:
         projects: Collection[str] | None = None,
         sessions: Collection[int] | None = None,
         without: Collection[int] = (),
-        count: int | None = None,
     ) -> None:
         self.projects = projects
         self.sessions = sessions
         self.without = without
-        self.count = count
 
     def allows(self, session: int) -> bool:
         return session not in self.without and (self.sessions is None or session in self.sessions)
@@ -68,8 +62,6 @@ class Scope:
 
 class Found:
     """The turns that were found, best first, and how many turns of the store have each stem that was asked for."""
-
-    __slots__ = ("averages", "documents", "known", "terms", "turns")
 
     def __init__(self, known: dict[str, int], documents: int) -> None:
         self.known = known
@@ -93,14 +85,11 @@ def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope
     if not known or not turns or (scope.projects is not None and not inside):
         return found
     share = inside / turns if scope.projects is not None else 1.0
-    for budget in (MAX_POSTINGS, _WIDER * MAX_POSTINGS):
-        found.terms = _rarest(known, max(share, _SCAN), budget)
-        postings = _postings(connection, dialect, found.terms, projects)
-        found.turns = _read(connection, found, postings, scope)
-        if found.turns or len(found.terms) == min(len(known), MAX_TERMS):
-            break
+    found.terms = _rarest(known, max(share, _SCAN))
+    postings = _postings(connection, dialect, found.terms, projects)
+    found.turns = _read(connection, found, postings, scope)
     rarities = [rarity(known[term], turns) for term in found.terms]
-    count = sessions if scope.count is None else scope.count
+    count = sessions if scope.sessions is None else len(scope.sessions)
     found.turns = rank(found.turns, rarities, Averages(turns, sessions, words), count)
     return found
 
@@ -114,13 +103,13 @@ def _frequencies(connection: Connection, stems: Sequence[str]) -> dict[str, int]
     return dict(rows.fetchall())
 
 
-def _rarest(known: dict[str, int], share: float, budget: int) -> list[str]:
+def _rarest(known: dict[str, int], share: float) -> list[str]:
     """The rarest terms whose postings stay within the budget; at least one."""
     chosen: list[str] = []
     used = 0.0
     for term in sorted(known, key=lambda term: (known[term], term))[:MAX_TERMS]:
         used += known[term] * share
-        if chosen and used > budget:
+        if chosen and used > MAX_POSTINGS:
             break
         chosen.append(term)
     return chosen
@@ -128,13 +117,12 @@ def _rarest(known: dict[str, int], share: float, budget: int) -> list[str]:
 
 def _postings(connection: Connection, dialect: str, terms: Sequence[str], projects: Sequence[str]) -> list[list[int]]:
     """For each term, the newest turns of these projects that have it."""
-    limit = _WIDER * MAX_POSTINGS
     if dialect == "postgres":
-        rows = connection.execute(_POSTGRES_POSTINGS, (list(terms), list(projects), limit))
+        rows = connection.execute(_POSTGRES_POSTINGS, (list(terms), list(projects), MAX_PER_TERM))
     else:
         values: list[object] = []
         for term in terms:
-            values += (f"({' OR '.join(projects)}) AND {term}" if projects else term, limit)
+            values += (f"({' OR '.join(projects)}) AND {term}" if projects else term, MAX_PER_TERM)
         rows = connection.execute(" UNION ALL ".join([_SQLITE_POSTINGS] * len(terms)), values)
     return [[int(number) for number in ids.split(",")] if ids else [] for (ids,) in rows.fetchall()]
 
@@ -190,3 +178,9 @@ def read_turns(
                 by_term[place] = counts[first : first + _FIELDS]
         turns[number] = Turn(number, row[1:5], row[5 : 5 + _FIELDS], row[5 + _FIELDS : 5 + 2 * _FIELDS], by_term)
     return [turns[number] for number in ids if number in turns]
+
+
+def turn_at(connection: Connection, session: int, seq: int) -> int:
+    """The turn at a position in a session; 0 if it is in none."""
+    row = connection.execute(_TURN_AT, (session, seq)).fetchone()
+    return int(row[0]) if row else 0

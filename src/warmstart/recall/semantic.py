@@ -6,7 +6,7 @@ its words, and every turn gets the cosine of its similarity, in units of the bes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isinf
 from time import monotonic
 from typing import Self
@@ -14,16 +14,14 @@ from typing import Self
 import numpy as np
 
 from warmstart.config import Settings
-from warmstart.embedding.embedders import Embedder, Matrix, open_embedder
-from warmstart.embedding.files import delete_vectors_file, has_vectors, open_vectors
-from warmstart.embedding.vectors import Model, Progress, VectorStore, VectorUpdate, prune_vectors
-from warmstart.errors import ConfigError, StoreCorrupt
+from warmstart.embedding.embedders import Embedder, Matrix
+from warmstart.embedding.index import VectorIndex, create_vector_index, open_vector_index, prune_vector_index
+from warmstart.embedding.vectors import Progress
 from warmstart.recall.query import Query
-from warmstart.recall.ranking import rarity
-from warmstart.recall.search import Found, Scope, read_turns
+from warmstart.recall.ranking import Turn, rarity
+from warmstart.recall.search import Found, Scope, read_turns, turn_at
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import SessionLookup
-from warmstart.storage.database import batches
 
 WEIGHT = 0.2
 MAX_NEAR = 50  # messages that are near the query, and turns with its words that are compared with it
@@ -35,10 +33,6 @@ TIMEOUT = 2.0  # seconds for an embedder if a search has no deadline
 _STAMPS = (
     "SELECT session, CAST(sum(hash & 4294967295) + count(*) AS BIGINT) FROM recall_turns "
     "GROUP BY session ORDER BY session DESC"
-)
-_MESSAGES = (
-    "SELECT m.pk, t.id FROM recall_turns t JOIN messages m ON m.session = t.session "
-    "AND m.seq >= t.first_seq AND m.seq <= t.last_seq AND m.role IN ('user', 'assistant') WHERE {0} IN ({1})"
 )
 
 
@@ -61,16 +55,17 @@ class Messages:
 class SemanticIndex:
     """The vectors of a store's messages, and the embedder that computes them."""
 
-    def __init__(self, store: IndexedStore, vectors: VectorStore, embedder: Embedder, model: Model) -> None:
+    def __init__(self, store: IndexedStore, index: VectorIndex) -> None:
         self._db = store.database
-        self._vectors = vectors
-        self._model = model
+        self._index = index
+        self._vectors = index.vectors
         self._messages = Messages(store)
-        self.embedder = embedder
+        self._lookup = SessionLookup(store.database.connection)
+        self.embedder = index.embedder
 
     def update(self, progress: Progress | None = None) -> int:
         """Embed new messages and delete the vectors of deleted ones. Returns how many texts were embedded."""
-        return VectorUpdate(self._vectors, self.embedder, self._model, self._messages).run(progress)
+        return self._index.update(self._messages, progress)
 
     def close(self) -> None:
         self._vectors.close()
@@ -97,23 +92,24 @@ class SemanticIndex:
             sessions = np.array(sorted(scope.sessions), np.int64)
         messages = self._vectors.nearest(vector, sessions, MAX_NEAR, None if isinf(left) else left)
         turns = found.turns
-        near = {*self._turns_of("m.pk", messages.tolist()).values()}.difference(turn.id for turn in turns)
-        new = read_turns(self._db.connection, found.terms, sorted(near), scope)
-        similarities = self._similarities([turn.id for turn in (*turns[:MAX_NEAR], *new)], vector)
+        places = self._lookup.positions(messages.tolist())
+        near = {turn_at(self._db.connection, session, seq) for session, seq in places}
+        new = read_turns(self._db.connection, found.terms, sorted(near.difference(turn.id for turn in turns)), scope)
+        similarities = self._similarities([*turns[:MAX_NEAR], *new], vector)
         unit = WEIGHT * max(turn.score for turn in turns) if turns else 1.0
         # If no word of the query occurs, require a higher similarity: something is always nearest.
         floor = self.embedder.floor * (1 if query.content & found.known.keys() else 2)
         for turn in turns:
-            turn.components["vectors"] = unit * similarities.get(turn.id, 0.0)
+            turn.add("vectors", unit * similarities.get(turn.id, 0.0))
         for turn in new:
             similarity = similarities.get(turn.id, 0.0)
             if similarity and similarity >= floor:
-                turn.components["vectors"] = unit * similarity
+                turn.add("vectors", unit * similarity)
                 found.turns.append(turn)
 
     def _embed(self, found: Found, query: Query, deadline: float) -> Matrix | None:
         """The query as a vector of length one, to which rare words contribute more if the embedder is additive."""
-        if not query.words or self._vectors.model() != self._model:
+        if not query.words or self._vectors.model() != self._index.model:
             return None
         seconds = TIMEOUT if isinf(deadline) else deadline - monotonic()
         if self.embedder.additive:
@@ -124,9 +120,9 @@ class SemanticIndex:
         length = float(np.linalg.norm(vector))
         return np.asarray(vector / length, np.float32) if length else None
 
-    def _similarities(self, turns: Sequence[int], vector: Matrix) -> dict[int, float]:
+    def _similarities(self, turns: Sequence[Turn], vector: Matrix) -> dict[int, float]:
         """The cosine of the nearest message of each turn, if it is positive."""
-        turn_of = self._turns_of("t.id", turns)
+        turn_of = self._lookup.spoken_in((turn.id, turn.session, turn.first_seq, turn.last_seq) for turn in turns)
         keys, vectors = self._vectors.vectors(np.array(sorted(turn_of), np.int64))
         nearest: dict[int, float] = {}
         if not len(keys) or vectors.shape[1] != len(vector):
@@ -138,64 +134,18 @@ class SemanticIndex:
             nearest[turn] = max(cosine, nearest.get(turn, 0.0))
         return nearest
 
-    def _turns_of(self, column: str, values: Iterable[int]) -> dict[int, int]:
-        """The turn of each message, for these messages or turns."""
-        turns: dict[int, int] = {}
-        for batch in batches(values):
-            sql = _MESSAGES.format(column, ", ".join(map(str, batch)))
-            turns.update(self._db.connection.execute(sql).fetchall())
-        return turns
-
 
 def open_semantic_index(store: IndexedStore, settings: Settings) -> SemanticIndex | None:
-    """The vectors of a store with the embedder that computed them; `None` if there are none.
-
-    Raises `ConfigError` if that embedder is not available, or its name now refers to another one.
-    """
-    if not has_vectors(store.database):
-        return None
-    vectors = open_vectors(store.database)
-    try:
-        model = vectors.model()
-        if model is None:
-            vectors.close()
-            return None
-        embedder = open_embedder(model.requested, settings)
-        if embedder.name != model.name:
-            raise ConfigError(
-                f"the vectors were computed with {model.name!r}, but {model.requested!r} is now {embedder.name!r}; "
-                f"run `warmstart recall index --embedder {model.requested}` to recompute them"
-            )
-    except BaseException:
-        vectors.close()
-        raise
-    return SemanticIndex(store, vectors, embedder, model)
+    """The vectors of a store's messages, if there are any. Raises `ConfigError` if their embedder is not available."""
+    index = open_vector_index(store.database, settings)
+    return None if index is None else SemanticIndex(store, index)
 
 
 def create_semantic_index(store: IndexedStore, settings: Settings, embedder: str | Embedder) -> SemanticIndex:
-    """The vectors of a store for this embedder, or the one with this name; deletes those of another one."""
-    opened = open_embedder(embedder, settings) if isinstance(embedder, str) else embedder
-    model = Model(embedder if isinstance(embedder, str) else opened.name, opened.name, opened.dimensions)
-    try:
-        vectors = open_vectors(store.database)
-    except StoreCorrupt:
-        delete_vectors_file(store.database)
-        vectors = open_vectors(store.database)
-    if vectors.model() != model:
-        vectors.reset(model)
-    return SemanticIndex(store, vectors, opened, model)
+    """The vectors of a store's messages by this embedder; deletes those of another one."""
+    return SemanticIndex(store, create_vector_index(store.database, settings, embedder))
 
 
 def delete_old_vectors(store: IndexedStore) -> None:
-    """Delete the vectors of deleted sessions; if the file is damaged, delete all of it."""
-    if not has_vectors(store.database):
-        return
-    try:
-        vectors = open_vectors(store.database)
-    except (ConfigError, StoreCorrupt):
-        delete_vectors_file(store.database)
-        return
-    try:
-        prune_vectors(vectors, Messages(store))
-    finally:
-        vectors.close()
+    """Delete the vectors of deleted sessions."""
+    prune_vector_index(store.database, Messages(store))

@@ -6,21 +6,18 @@ very long one is split, so that a passage is never longer than a few pages. What
 
 from __future__ import annotations
 
-import json
 import re
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 
-from warmstart.profile.calls import SHELLS, command_in, path_in
-from warmstart.recall.query import name_parts
+from warmstart.profile.calls import SHELLS, command_in, path_in, values_in
 from warmstart.recall.ranking import FIELDS
 from warmstart.recall.search import project_term
 from warmstart.sessions.lookup import StoredText
-from warmstart.text.clean import clean
+from warmstart.text.names import name_parts
 from warmstart.text.words import stem_word, tokenize
 
 MAX_TEXTS = 30  # replies and thoughts in a turn; after them the next one begins
@@ -125,17 +122,5 @@ def _done(tool: str, arguments: str) -> str:
     if _PLAN.search(tool):
         return ""
     if _EDIT.search(tool):
-        return path_in(arguments) or " ".join(_patched_files(arguments))
-    return _decode_arguments(arguments) if _LOOKUP.search(tool) else ""
-
-
-def _patched_files(patch: str) -> Iterator[str]:
-    return (found[1].strip() for found in _PATCHED.finditer(patch))
-
-
-def _decode_arguments(arguments: str) -> str:
-    """The arguments of a call without JSON's escapes."""
-    if "\\u" in arguments:
-        with suppress(ValueError, RecursionError):
-            arguments = clean(json.dumps(json.loads(arguments), ensure_ascii=False))
-    return arguments.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ")
+        return path_in(arguments) or " ".join(_PATCHED.findall(arguments))
+    return values_in(arguments) if _LOOKUP.search(tool) else ""

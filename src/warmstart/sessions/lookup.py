@@ -10,15 +10,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 from warmstart.sessions.marks import MARK
 from warmstart.sessions.tables import IN_PROJECT, to_time
 from warmstart.storage.compression import decompress
 from warmstart.storage.database import Connection, batches, select_in
 from warmstart.text.clean import clean
-
-Use = Literal["text", "arguments", "result"]
 
 _MAX_CALL = 8_000  # characters; longer calls write files
 _SPOKEN = "m.flags & 3 = 0"  # neither a summary nor injected
@@ -34,11 +32,6 @@ _FAMILY = """
 """
 # What a tool of ours returned only repeats what another session said. A host may prepend a line.
 _NOT_OURS = f"replace(substr(decompress(t.body), 1, 300), '{MARK}', '') = substr(decompress(t.body), 1, 300)"
-_USES: dict[Use, str] = {
-    "text": "JOIN messages m ON m.text = t.id AND m.role IN ('user', 'assistant')",
-    "arguments": "JOIN tool_calls c ON c.arguments = t.id JOIN messages m ON m.pk = c.message",
-    "result": f"JOIN tool_results r ON r.text = t.id AND {_NOT_OURS} JOIN messages m ON m.pk = r.message",
-}
 
 
 class Selection(NamedTuple):
@@ -90,13 +83,12 @@ class SessionSource(NamedTuple):
     date: datetime | None
 
 
-class TextUse(NamedTuple):
-    """Where a text is used."""
+class ToolOutput(NamedTuple):
+    """What a tool returned, in a message of a session."""
 
     session: int
-    message: int
-    use: Use
-    text: int
+    seq: int
+    text: PassageText
 
 
 class SessionLookup:
@@ -173,6 +165,25 @@ class SessionLookup:
             (session,),
         ).fetchall()
 
+    def positions(self, messages: Iterable[int]) -> list[tuple[int, int]]:
+        """The session of each message, and its position there."""
+        return list(self._select_in("SELECT session, seq FROM messages WHERE pk IN ({})", messages))
+
+    def spoken_in(self, places: Iterable[tuple[int, int, int, int]]) -> dict[int, int]:
+        """What was said in some places: the number of its place, by message.
+
+        A place is a number, a session, and the first and the last position in it.
+        """
+        numbers: dict[int, int] = {}
+        for batch in batches(places):
+            rows = self._run(
+                f"WITH places (number, session, low, high) AS (VALUES {', '.join(map(str, batch))}) "
+                "SELECT m.pk, p.number FROM places p CROSS JOIN messages m WHERE m.session = p.session "
+                f"AND m.seq >= p.low AND m.seq <= p.high AND m.role IN ('user', 'assistant') AND {_SPOKEN}"
+            )
+            numbers.update(rows.fetchall())
+        return numbers
+
     def count_calls(self, session: int, first: int, end: int) -> int:
         """The number of tool calls from one position in a session up to another."""
         row = self._run(
@@ -223,13 +234,6 @@ class SessionLookup:
             found[pk] = SessionSource(session_id, native_id, agent, project, to_time(at))
         return found
 
-    def places(self, messages: Iterable[int]) -> dict[int, tuple[int, int, str, datetime | None]]:
-        """The session, the position, the native id and the date of messages."""
-        query = "SELECT pk, session, seq, native_id, at FROM messages WHERE pk IN ({})"
-        return {
-            pk: (session, seq, name, to_time(at)) for pk, session, seq, name, at in self._select_in(query, messages)
-        }
-
     def passage(self, session: int, first: int, last: int, tools: Iterable[str] = ()) -> list[PassageText]:
         """What was said, thought and called between two positions of a session; `tools` restricts the calls."""
         names = ", ".join(f"'{name}'" for name in sorted(tools))
@@ -257,17 +261,18 @@ class SessionLookup:
         query = "SELECT id FROM texts WHERE id IN ({}) AND lower(decompress(body)) LIKE ? ESCAPE '\\'"
         return sorted((row[0] for row in self._select_in(query, texts, pattern)), reverse=True)
 
-    def uses(self, texts: Sequence[int], uses: Iterable[Use], selection: Selection, limit: int) -> list[TextUse]:
-        """Where sessions in scope use these texts, at most `limit` uses of each kind, in the order of `texts`."""
-        order = {text: place for place, text in enumerate(texts)}
-        rows: list[Any] = []
-        for batch in batches(texts):
-            statements = (
-                f"SELECT m.session, m.pk, '{use}', t.id FROM texts t {_USES[use]} AND {_SPOKEN} "
-                f"JOIN sessions s ON s.pk = m.session WHERE t.id IN ({', '.join(map(str, batch))}) "
-                f"AND {selection.condition}"
-                for use in uses
+    def outputs(self, texts: Iterable[int], selection: Selection, limit: int) -> list[ToolOutput]:
+        """What tools in sessions in scope returned, if it is one of these texts; the newest texts first."""
+        found: list[ToolOutput] = []
+        for batch in batches(sorted(texts, reverse=True)):
+            rows = self._run(
+                f"SELECT m.session, m.seq, m.native_id, m.at, t.body FROM texts t "
+                f"JOIN tool_results r ON r.text = t.id AND {_NOT_OURS} "
+                f"JOIN messages m ON m.pk = r.message AND {_SPOKEN} JOIN sessions s ON s.pk = m.session "
+                f"WHERE t.id IN ({', '.join(map(str, batch))}) AND {selection.condition} "
+                f"ORDER BY t.id DESC, m.pk DESC LIMIT {limit - len(found)}",
+                selection.values,
             )
-            rows += self._run(" UNION ALL ".join(statements), selection.values)
-        rows.sort(key=lambda row: (order[row[3]], -row[1]))
-        return [TextUse(*row) for use in uses for row in [row for row in rows if row[2] == use][:limit]]
+            for session, seq, native_id, at, body in rows.fetchall():
+                found.append(ToolOutput(session, seq, PassageText("tool", native_id, to_time(at), decompress(body))))
+        return found
