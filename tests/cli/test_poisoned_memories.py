@@ -66,7 +66,6 @@ def note(project: str, key: str, value: str, metadata: dict[str, object] | None 
 
 def everything_shown(ws: Warmstart, project: str, question: str = QUESTION) -> str:
     """All that a session in a project gets, at its start and with a message."""
-    ws.memory.screen()  # as the MCP server does when an agent stores something
     run = ws.begin(f"s-{project}-{question}", project=project, task=question, host="codex")
     texts = [run.start_text, json.dumps(run.messages), run.before_turn(question) or ""]
     overlay = ws.preflight(question, project=project)

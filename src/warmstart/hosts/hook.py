@@ -311,7 +311,6 @@ class Hook:
                 from warmstart.preflight.index import migrate
 
                 migrate(app.store)  # for the prompts that follow
-                app.memory.screen()
             return app.begin(session, project=folder, host=host, model=model).start_text
 
     def constraints(self, transcript: str, agent: str) -> str:

@@ -285,7 +285,7 @@ class Preflight:
     # -- what is remembered
 
     def _remembered(self, message: str, shown: set[str]) -> list[Note]:
-        """The memories that a message is about; the user's come first. One that nobody judged waits for a sync."""
+        """The memories that a message is about; the user's come first. One that was not judged yet is left out."""
         notes: list[Note] = []
         room = {True: _MAX_MEMORIES, False: _MAX_NOTES}
         for memory in self._find_memories(message):
