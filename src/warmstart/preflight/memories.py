@@ -30,7 +30,10 @@ _MIN_SHARE = 0.5  # of the words of the message, or of the memory, by weight
 _MAX_LINE = 300  # characters
 # Numbers, words with a capital inside, longer acronyms (PR and API are common words), and capitals within a sentence.
 _NAMES = r"\w*\d\w*|\w*[a-z]\w*[A-Z]\w*|\b[A-Z]{5,}\b|(?<=[^.!?:*#•\s-]\s)[\"'`“‘(\[]*[A-Z]\w*[a-z]\w*"
-_CONTAINS = {"sqlite": "instr({0}, ?) > 0", "postgres": "strpos({0}, ?) > 0"}
+_CONTAINS = {
+    "sqlite": "(instr(lower(key || ' ' || value), ?) > 0)",
+    "postgres": "(strpos(lower(key || ' ' || value), ?) > 0)::int",
+}
 _ROWS = """
     SELECT key, value, metadata, updated_at FROM (
         SELECT *, row_number() OVER (PARTITION BY place LIKE 'note:%' ORDER BY shared DESC, updated_at DESC) AS rank
@@ -44,8 +47,6 @@ _ROWS = """
 
 class Memory:
     """A memory that a message is about."""
-
-    __slots__ = ("author", "is_users", "key", "metadata", "share", "updated_at", "value", "version")
 
     def __init__(self, key: str, value: str, metadata: str, updated_at: float) -> None:
         self.key = key
@@ -69,8 +70,7 @@ def find_memories(connection: Connection, dialect: str, text: str, *, project: s
     terms = _terms(text[: _MAX_CHARACTERS + 1])
     if not terms or len(terms) > _MAX_TERMS or len(text) > _MAX_CHARACTERS:
         return []  # a long text shares something with every memory
-    contains = _CONTAINS[dialect].format("lower(key || ' ' || value)")
-    matches = " + ".join([f"CASE WHEN {contains} THEN 1 ELSE 0 END"] * len(terms))
+    matches = " + ".join([_CONTAINS[dialect]] * len(terms))
     beginnings = [term.removesuffix("i") for term in terms]  # the stem of "deploy" is "deploi"
     places = ("", f"project:{project}", f"{NOTES}{project}")
     rows = connection.execute(_ROWS.format(matches), (*beginnings, *places, time.time(), _MAX_ROWS)).fetchall()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import inf
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from warmstart.preflight.memories import Memory
     from warmstart.recall.ranking import Turn
     from warmstart.storage.database import Connection
+    from warmstart.text.excerpt import Weigher
 
     Note = tuple[str, str]  # a line, and the key under which it is recorded as shown
     Weights = Mapping[str, float]  # of the stems of a message
@@ -49,7 +49,7 @@ _MAX_READ = 20_000  # characters of a message, new or old: a longer one would mi
 _MAX_SEARCHED = 6_000  # characters of a message that are searched for
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
-_MAX_LOOKED_AT = 4  # turns per quote
+_MAX_LOOKED_AT = 12  # turns that may be quoted
 _NEAREST = 3  # sessions, of which the newest is shown
 _MAX_FILES, _MAX_COMMANDS = 8, 3
 _MAX_MEMORIES, _MAX_NOTES = 2, 1  # of the user, and of agents
@@ -229,30 +229,27 @@ class Preflight:
         if verdict == "fast path":
             return Overlay(verdict)
         points = verdict == "points to earlier work"
-        reason: str = verdict
-        notes: list[Note] = []
+        notes = self._remembered(message, shown)
+        reason = "remembered" if notes else str(verdict)
         if number == 0 or points or self._policy.inject == "always":
-            reason, notes = self._from_sessions(message, number == 0, points, shown)
-        memories = self._remembered(message, shown)
-        if memories and not notes:
-            reason = "remembered"
-        notes = memories + notes
-        while True:
-            overlay = Overlay(reason, notes, self._session)
-            if not notes or overlay.tokens <= self._policy.max_tokens:
-                return overlay
-            notes.pop()
+            turns, weights = self._search(message)
+            work = self._work(turns, message) if number == 0 else []
+            quotes = self._quotes(turns, message, weights, shown) if points or not work else []
+            if work:
+                reason = "done before"
+            elif quotes:
+                reason = "quoted"
+            elif not notes:
+                reason = "nothing found"
+            notes += work + quotes
+        return self._fit(reason, notes)
 
-    def _from_sessions(self, message: str, wants_work: bool, points: bool, shown: set[str]) -> tuple[str, list[Note]]:
-        """What earlier sessions did, and said if the message points to them or they did nothing; with the reason."""
-        turns, weights = self._search(message)
-        notes = self._work(turns, message) if wants_work else []
-        reason = "done before" if notes else "nothing found"
-        if points or not notes:
-            quotes = self._quotes(turns, weights, shown, 1 if notes else self._policy.max_passages)
-            reason = "quoted" if quotes and not notes else reason
-            notes += quotes
-        return reason, notes
+    def _fit(self, reason: str, notes: list[Note]) -> Overlay:
+        """As many of the notes as the tokens allow."""
+        overlay = Overlay(reason, notes, self._session)
+        if notes and overlay.tokens > self._policy.max_tokens:
+            return self._fit(reason, notes[:-1])
+        return overlay
 
     def _search(self, message: str) -> tuple[Sequence[Turn], Weights]:
         """The turns of the project's other sessions that share words with a message, best first; what each stem weighs.
@@ -345,42 +342,34 @@ class Preflight:
 
     # -- what was said
 
-    def _quotes(self, turns: Sequence[Turn], weights: Weights, shown: set[str], limit: int) -> list[Note]:
+    def _quotes(self, turns: Sequence[Turn], message: str, weights: Weights, shown: set[str]) -> list[Note]:
         """Quotes from the best turns that are certain enough, one of each session."""
+        certain = [turn for turn in turns[:_MAX_LOOKED_AT] if turn.share >= self._policy.min_score]
+        if not certain:
+            return []
+        from warmstart.text.excerpt import Weigher  # takes as long as the search
+
+        weigher = Weigher(message, weights)
         quotes: dict[int, Note] = {}
-        for turn in turns[: _MAX_LOOKED_AT * limit]:
-            if turn.share >= self._policy.min_score and turn.session not in quotes and len(quotes) < limit:
-                note = self._quote(turn, weights)
+        for turn in certain:
+            if turn.session not in quotes and len(quotes) < self._policy.max_passages:
+                note = self._quote(turn, weigher)
                 if note is not None and note[1] not in shown:
                     quotes[turn.session] = note
         return list(quotes.values())
 
-    def _quote(self, turn: Turn, weights: Weights) -> Note | None:
+    def _quote(self, turn: Turn, weigher: Weigher) -> Note | None:
         """The message of a turn with most of the words; after the user's, the last reply."""
         rows = self._run(_SAID, (turn.session, turn.first_seq, turn.last_seq)).fetchall()
-        best = max(rows, key=lambda row: self._weigh(row[-1], weights), default=None)
-        if best is None or not self._weigh(best[-1], weights):
+        best = max(rows, key=lambda row: weigher.best(row[-1]).share, default=None)
+        if best is None or not weigher.best(best[-1]).share:
             return None  # what matched is a command or a path
         session, first_seq, at, role, body = best
-        line = f"{_day(at)} {session[:8]} {role}: “{self._excerpt(body, weights)}”"
+        line = f"{_day(at)} {session[:8]} {role}: “{weigher.excerpt(body, _MAX_QUOTE)}”"
         replies = [row[-1] for row in rows if row[3] == "assistant"]
         if role == "user" and replies:
-            line += f"; reply: “{self._excerpt(replies[-1], weights)}”"
+            line += f"; reply: “{weigher.excerpt(replies[-1], _MAX_QUOTE)}”"
         return line, f"{turn.session}:{first_seq}:said"
-
-    def _excerpt(self, body: str, weights: Weights) -> str:
-        """A text from the sentence on that has most of a message, on one line."""
-        sentences = re.split(r"(?<=[.!?])\s+|\n+", body) if len(body) > _MAX_QUOTE else [body]
-        best = max(range(len(sentences)), key=lambda place: self._weigh(sentences[place], weights))
-        text = one_line(" ".join(sentences[best:]), _MAX_QUOTE)
-        return f"… {text}" if best else text
-
-    def _weigh(self, text: str, weights: Weights) -> float:
-        """How much of a message a text has."""
-        if time.monotonic() > self._limit.deadline:
-            raise TimeoutError
-        stems = set(topic_terms(text))
-        return sum(weight for stem, weight in weights.items() if stem in stems)
 
 
 # -- text

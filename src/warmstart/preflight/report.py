@@ -49,7 +49,7 @@ _DECISIONS = f"""
     ORDER BY d.session, d.pk, d.id
 """
 _SHOWN = f"""
-    SELECT s.id, s.native_id, {_DID} FROM session_turns t JOIN sessions s ON s.pk = t.session
+    SELECT s.id, {_DID} FROM session_turns t JOIN sessions s ON s.pk = t.session
     WHERE t.session = ? AND t.first_seq = ?
 """
 
@@ -138,8 +138,8 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
             corrections[decision.tokens > 0].append(decision.request in corrected)
             shown = _shown(store, decision)
             if shown:
-                used.append(any(_lines(did) & _lines(decision.did) for *_, did in shown))
-            known += [_Known(decision.at, "", _words(name)) for *names, _ in shown for name in names]
+                used.append(any(_lines(did) & _lines(decision.did) for _, did in shown))
+            known += [_Known(decision.at, "", _words(name)) for name, _ in shown]
         lookups += _known_lookups(messages, known)
     return PreflightReport(
         turns=len(decisions),
@@ -163,9 +163,9 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
     )
 
 
-def _shown(store: SQLSessionStore, decision: _Decision) -> list[tuple[str, str, str]]:
-    """The earlier turns that a turn was shown: both ids of the session, and what was done."""
-    rows: list[tuple[str, str, str]] = []
+def _shown(store: SQLSessionStore, decision: _Decision) -> list[tuple[str, str]]:
+    """The earlier turns that a turn was shown: the session, and what was done."""
+    rows: list[tuple[str, str]] = []
     for key in json.loads(decision.evidence):
         if key[0].isdigit():
             session, first_seq = map(int, key.split(":")[:2])
