@@ -34,9 +34,8 @@ _ORDER = (
     r"|restart|install|deploy|exit|quit|summari[sz]e|(?:switch|update|merge) (?:to|from|with))\b[^?]*"
     r"|(?:delete|remove|drop|rename|move) (?:it|this|that|them|these|those)\b[^?]*"
     r"|(?:create|make|open|write|update|give me)\b[^?]{0,30}\b(?:commit|pr|pull request|branch)\b[^?]*)\??"
-)
-_NOW = re.compile(
-    r"\b(?:git (?:status|log|diff)|status of (?:ci|the build)|is (?:ci|the build) (?:green|passing|red)|what time)\b"
+    r"|(?s:.*)\b(?:git (?:status|log|diff)|status of (?:ci|the build)|is (?:ci|the build) (?:green|passing|red)"
+    r"|what time)\b(?s:.*)"
 )
 # These refer to another session, wherever they occur.
 _EARLIER = re.compile(
@@ -65,7 +64,7 @@ def classify(message: str, number: int) -> Verdict:
     words = text.split()
     if points_to_earlier_work(text, number):
         return "points to earlier work"
-    if not words or (len(words) <= _MAX_ORDER and (_approves(text) or re.fullmatch(_ORDER, text) or _NOW.search(text))):
+    if not words or (len(words) <= _MAX_ORDER and (_approves(text) or re.fullmatch(_ORDER, text))):
         return "fast path"
     return "later message" if number else "first message"
 

@@ -19,8 +19,6 @@ from warmstart.text.words import STOPWORDS, split_words, stem_word
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from typing import Any
-
     from warmstart.storage.database import Connection
 
 _MAX_CHARACTERS = 1_500  # of a message
@@ -51,7 +49,7 @@ class Memory:
     def __init__(self, key: str, value: str, metadata: str, updated_at: float) -> None:
         self.key = key
         self.value = value
-        self.metadata: dict[str, Any] = json.loads(metadata or "{}")
+        self.metadata = json.loads(metadata or "{}")
         self.updated_at = updated_at
         self.version = (updated_at, len(key) + len(value))  # by which it was judged
         self.author = author_of(self.metadata)

@@ -87,8 +87,8 @@ _TRAPS = """
 """
 _SHOWN = "SELECT event, reason, evidence FROM preflight_turns WHERE session = ? ORDER BY id"
 _LAST_NOTE = """
-    SELECT event FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool', 'brief')
-    ORDER BY id DESC LIMIT 1
+    SELECT coalesce(max(event), '') FROM preflight_turns WHERE id = (
+        SELECT max(id) FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool', 'brief'))
 """
 _RECORD = """
     INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds)
@@ -106,10 +106,7 @@ class Policy:
 
     def __init__(self, settings: Any, memory: str, *, default: str = "smart") -> None:
         self.inject: str = settings.preflight_inject or default
-        self.max_tokens: int = settings.preflight_max_tokens
-        self.max_passages: int = settings.preflight_max_passages
-        # The share of a message's words, weighted by rarity, that a turn needs to be quoted.
-        self.min_score: float = settings.preflight_min_score
+        self.settings = settings
         self.deadline_ms: float = settings.preflight_deadline_ms
         self.memory = memory
 
@@ -174,8 +171,7 @@ class Preflight:
 
     def last_note(self) -> str:
         """The last event that was noted, or empty."""
-        row = self._run(_LAST_NOTE, (self._session,)).fetchone()
-        return str(row[0]) if row else ""
+        return str(self._run(_LAST_NOTE, (self._session,)).fetchone()[0])
 
     # -- deciding
 
@@ -247,7 +243,7 @@ class Preflight:
     def _fit(self, reason: str, notes: list[Note]) -> Overlay:
         """As many of the notes as the tokens allow."""
         overlay = Overlay(reason, notes, self._session)
-        if notes and overlay.tokens > self._policy.max_tokens:
+        if notes and overlay.tokens > self._policy.settings.preflight_max_tokens:
             return self._fit(reason, notes[:-1])
         return overlay
 
@@ -344,7 +340,8 @@ class Preflight:
 
     def _quotes(self, turns: Sequence[Turn], message: str, weights: Weights, shown: set[str]) -> list[Note]:
         """Quotes from the best turns that are certain enough, one of each session."""
-        certain = [turn for turn in turns[:_MAX_LOOKED_AT] if turn.share >= self._policy.min_score]
+        settings = self._policy.settings
+        certain = [turn for turn in turns[:_MAX_LOOKED_AT] if turn.share >= settings.preflight_min_score]
         if not certain:
             return []
         from warmstart.text.excerpt import Weigher  # takes as long as the search
@@ -352,7 +349,7 @@ class Preflight:
         weigher = Weigher(message, weights)
         quotes: dict[int, Note] = {}
         for turn in certain:
-            if turn.session not in quotes and len(quotes) < self._policy.max_passages:
+            if turn.session not in quotes and len(quotes) < settings.preflight_max_passages:
                 note = self._quote(turn, weigher)
                 if note is not None and note[1] not in shown:
                     quotes[turn.session] = note

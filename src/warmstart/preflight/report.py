@@ -105,15 +105,14 @@ class _Decision(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """Something that the agent need not look up: a memory, or the name of a session that it was shown."""
+    """Something that the agent need not look up: a memory, or the id of a session that it was shown.
+
+    It is recognised by its value, if that is long enough; otherwise its key must be there too.
+    """
 
     since: float
     key: str
     value: str
-
-    def is_in(self, result: str) -> bool:
-        """Whether a result has its value; a short one counts only beside its key."""
-        return self.value in result and (self.value.count(" ") > _MIN_WORDS or self.key in result)
 
 
 def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[MemoryEntry] = ()) -> PreflightReport:
@@ -136,7 +135,7 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
                 continue
             calls[decision.tokens > 0].append(decision.calls)
             corrections[decision.tokens > 0].append(decision.request in corrected)
-            shown = _shown(store, decision)
+            shown = list(_shown(store, decision))
             if shown:
                 used.append(any(_lines(did) & _lines(decision.did) for _, did in shown))
             known += [_Known(decision.at, "", _words(name)) for name, _ in shown]
@@ -163,14 +162,11 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
     )
 
 
-def _shown(store: SQLSessionStore, decision: _Decision) -> list[tuple[str, str]]:
+def _shown(store: SQLSessionStore, decision: _Decision) -> Iterator[tuple[str, str]]:
     """The earlier turns that a turn was shown: the session, and what was done."""
-    rows: list[tuple[str, str]] = []
     for key in json.loads(decision.evidence):
         if key[0].isdigit():
-            session, first_seq = map(int, key.split(":")[:2])
-            rows += store.fetch(_SHOWN, (session, first_seq))
-    return rows
+            yield from store.fetch(_SHOWN, tuple(map(int, key.split(":")[:2])))
 
 
 def _corrected(messages: Sequence[Message]) -> Iterator[str]:
@@ -190,7 +186,8 @@ def _known_lookups(messages: Sequence[Message], known: Sequence[_Known]) -> Iter
         if step.result and step.result.text and _looks_up(*asked):
             now = at.timestamp() if at else 0.0
             words = _words(step.result.text)
-            if asked in seen or any(fact.since < now and fact.is_in(words) for fact in known):
+            found = [fact for fact in known if fact.since < now and fact.value in words]
+            if asked in seen or any(fact.key in words or fact.value.count(" ") > _MIN_WORDS for fact in found):
                 yield count(step.result.text)
             seen.add(asked)
 
@@ -215,4 +212,4 @@ def _mean(values: Sequence[int]) -> Mean:
 
 def _quantile(decisions: Sequence[_Decision], share: float) -> float | None:
     times = sorted(decision.milliseconds for decision in decisions)
-    return times[max(0, ceil(share * len(times)) - 1)] if times else None
+    return times[ceil(share * len(times)) - 1] if times else None
