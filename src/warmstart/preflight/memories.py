@@ -52,15 +52,11 @@ class Memory:
         self.metadata = json.loads(metadata or "{}")
         self.updated_at = updated_at
         self.version = (updated_at, len(key) + len(value))  # by which it was judged
-        self.author = author_of(self.metadata)
-        self.is_users = self.author == USER
+        author = author_of(self.metadata)
+        self.is_users = author == USER
         self.share = 0.0  # of the words of a message
-
-    @property
-    def line(self) -> str:
-        """The memory with its source and date."""
-        text = one_line(describe(self.key, self.value), _MAX_LINE)
-        return f"{noted_by(self.author, self.updated_at)}: “{text}”"
+        text = one_line(describe(key, value), _MAX_LINE)
+        self.line = f"{noted_by(author, updated_at)}: “{text}”"  # with its source and date
 
 
 def find_memories(connection: Connection, dialect: str, text: str, *, project: str) -> list[Memory]:

@@ -156,7 +156,7 @@ class Preflight:
 
         commands = failed_commands(tool, text, output)
         known = [trap for trap in traps if trap[0] in commands]
-        return self._decide("tool", lambda: self._for_failure(*known[0])).text or None if known else None
+        return self._decide("tool", lambda: self._for_failure(known[0])).text or None if known else None
 
     def note(self, event: str, shown: Iterable[str] = ()) -> None:
         """Record another event of the conversation, and the keys of what it was shown otherwise.
@@ -189,7 +189,7 @@ class Preflight:
                 overlay = Overlay("deadline")  # a statement was interrupted
         if time.monotonic() > self._limit.deadline:
             overlay = Overlay("deadline")
-        overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
+        overlay.milliseconds = (time.monotonic() - began) * 1000
         if self._session:
             self._record(overlay, event)
         return overlay
@@ -268,7 +268,8 @@ class Preflight:
 
     # -- what worked
 
-    def _for_failure(self, command: str, error: str, fix: str, session: str, at: float | None) -> Overlay:
+    def _for_failure(self, trap: Sequence[Any]) -> Overlay:
+        command, error, fix, session, at = trap
         key = f"trap:{_digest(f'{command} {fix}')}"
         if key in self._history()[1]:
             return Overlay("no known trap")
@@ -329,11 +330,11 @@ class Preflight:
         named = message.lower()
         files = [path for path in dict.fromkeys(files) if path.rpartition("/")[2].lower() not in named]
         commands = [command for command in dict.fromkeys(commands) if command not in message]
-        if not files and not commands:
+        done = render_work(files[:_MAX_FILES], commands[:_MAX_COMMANDS])
+        if not done:
             return None
         session, first_seq, at, asked = rows[0][:4]
         title = f" “{one_line(asked, _MAX_ASKED)}”" if asked else ""
-        done = render_work(files[:_MAX_FILES], commands[:_MAX_COMMANDS])
         return f"{_day(at)} {session[:8]}{title}: {done}", f"{turn.session}:{first_seq}"
 
     # -- what was said

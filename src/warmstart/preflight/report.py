@@ -7,7 +7,7 @@ holdout of templates can show one.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from math import ceil
@@ -119,8 +119,8 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
     """The report on one project, or on all of them. `memories` are what an agent need not look up."""
     decisions = [_Decision(*row) for row in store.fetch(_DECISIONS, (project, project))]
     memory = [_Known(entry.updated_at, _words(entry.key), _words(entry.value)) for entry in memories]
-    calls: dict[bool, list[int]] = {True: [], False: []}  # by whether the turn has an overlay
-    corrections: dict[bool, list[int]] = {True: [], False: []}
+    calls = defaultdict[bool, list[int]](list)  # by whether the turn has an overlay
+    corrections = defaultdict[bool, list[int]](list)
     used: list[bool] = []
     lookups: list[int] = []
     first: list[_Decision] = []
@@ -202,8 +202,7 @@ def _lines(text: str) -> set[str]:
 
 def _looks_up(tool: str, arguments: str) -> bool:
     """Whether a call reads or searches something, such as files, past sessions or memories."""
-    name = tool.lower()
-    return "recall" in name or "memory" in name or role_of(tool, arguments) in ("read", "look")
+    return "recall" in tool or "memory" in tool or role_of(tool, arguments) in ("read", "look")
 
 
 def _mean(values: Sequence[int]) -> Mean:
