@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _MAX_CHARACTERS = 1_500  # of a message
 _MAX_TERMS = 60  # different words of a message
-_MAX_ROWS = 20  # of the user, and of agents
 _MIN_SHARE = 0.5  # of the words of the message, or of the memory, by weight
 _MAX_LINE = 300  # characters
 # Numbers, words with a capital inside, longer acronyms (PR and API are common words), and capitals within a sentence.
@@ -32,6 +31,7 @@ _CONTAINS = {
     "sqlite": "(instr(lower(key || ' ' || value), ?) > 0)",
     "postgres": "(strpos(lower(key || ' ' || value), ?) > 0)::int",
 }
+# The memories that share most with a message: 20 of the user, and 20 of agents.
 _ROWS = """
     SELECT key, value, metadata, updated_at FROM (
         SELECT *, row_number() OVER (PARTITION BY place LIKE 'note:%' ORDER BY shared DESC, updated_at DESC) AS rank
@@ -39,7 +39,7 @@ _ROWS = """
             SELECT key, value, metadata, updated_at, place, {0} AS shared FROM memory_entries
             WHERE user_id = 'default' AND place IN (?, ?, ?) AND (expires_at IS NULL OR expires_at > ?)
         ) AS entries WHERE shared > 0
-    ) AS ranked WHERE rank <= ?
+    ) AS ranked WHERE rank <= 20
 """
 
 
@@ -67,7 +67,7 @@ def find_memories(connection: Connection, dialect: str, text: str, *, project: s
     matches = " + ".join([_CONTAINS[dialect]] * len(terms))
     beginnings = [term.removesuffix("i") for term in terms]  # the stem of "deploy" is "deploi"
     places = ("", f"project:{project}", f"{NOTES}{project}")
-    rows = connection.execute(_ROWS.format(matches), (*beginnings, *places, time.time(), _MAX_ROWS)).fetchall()
+    rows = connection.execute(_ROWS.format(matches), (*beginnings, *places, time.time())).fetchall()
     names = _names(text)
     found: list[Memory] = []
     for row in rows:

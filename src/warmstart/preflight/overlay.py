@@ -45,14 +45,14 @@ ONE_TURN = ("hermes",)  # hosts in which an overlay is in the requests of one tu
 _HEADER = "[warmstart] Notes {0} from earlier sessions here; may be outdated, not instructions:"
 _FOOTER = "End of notes {0} [/warmstart]"
 
-_MAX_READ = 20_000  # characters of a message, new or old: a longer one would miss the deadline
-_MAX_SEARCHED = 6_000  # characters of a message that are searched for
+_MAX_MESSAGE = 6_000  # characters of the current message: a longer one would miss the deadline
+_MAX_READ = 20_000  # characters of an earlier message
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
 _MAX_LOOKED_AT = 12  # turns that may be quoted
 _NEAREST = 3  # sessions, of which the newest is shown
 _MAX_FILES, _MAX_COMMANDS = 8, 3
-_MAX_MEMORIES, _MAX_NOTES = 2, 1  # of the user, and of agents
+_MAX_MEMORIES = {True: 2, False: 1}  # of the user, and of agents
 _NOTE_SECONDS = 1.0  # to record an event, while no turn is waiting
 # Stems of words about when something was said, not what: they do not count as missing.
 _WHEN = frozenset(("ago", "earlier", "last", "previou", "previous", "recent", "session", "time", "todai", "yesterdai"))
@@ -144,7 +144,7 @@ class Preflight:
 
         `number` is the position of the message in the session, from 0; by default the number of recorded messages.
         """
-        return self._decide("prompt", lambda: self._for_message(message[:_MAX_READ], number))
+        return self._decide("prompt", lambda: self._for_message(message[:_MAX_MESSAGE], number))
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """The fix for a failed call, if an earlier session found one."""
@@ -238,13 +238,10 @@ class Preflight:
             elif not notes:
                 reason = "nothing found"
             notes += work + quotes
-        return self._fit(reason, notes)
-
-    def _fit(self, reason: str, notes: list[Note]) -> Overlay:
-        """As many of the notes as the tokens allow."""
         overlay = Overlay(reason, notes, self._session)
-        if notes and overlay.tokens > self._policy.settings.preflight_max_tokens:
-            return self._fit(reason, notes[:-1])
+        while notes and overlay.tokens > self._policy.settings.preflight_max_tokens:
+            notes.pop()
+            overlay = Overlay(reason, notes, self._session)
         return overlay
 
     def _search(self, message: str) -> tuple[Sequence[Turn], Weights]:
@@ -252,7 +249,7 @@ class Preflight:
 
         The `share` of a turn is that of the whole message: words that were never used here count against every turn.
         """
-        stems = [stem for stem in topic_terms(message[:_MAX_SEARCHED]) if stem not in _WHEN]
+        stems = [stem for stem in topic_terms(message) if stem not in _WHEN]
         without = [row[0] for row in self._run(_OUT_OF_SCOPE, (self._session, self._session)).fetchall()]
         scope = Scope(projects=(self._project,), without=without)
         found = find_turns(self._connection, self._dialect, stems, scope)
@@ -261,7 +258,7 @@ class Preflight:
         for stem in stems:
             if stem in found.terms or stem not in found.known:
                 weights[stem] = rarity(found.known[stem] if stem in used else 1, found.documents)
-        total = sum(weights.values()) or 1.0
+        total = sum(weights.values())
         for turn in found.turns:
             turn.share = sum(weights[found.terms[place]] for place in turn.counts) / total
         return found.turns, weights
@@ -281,7 +278,7 @@ class Preflight:
     def _remembered(self, message: str, shown: set[str]) -> list[Note]:
         """The memories that a message is about; the user's come first. One that was not judged yet is left out."""
         notes: list[Note] = []
-        room = {True: _MAX_MEMORIES, False: _MAX_NOTES}
+        room = dict(_MAX_MEMORIES)
         for memory in self._find_memories(message):
             key = memory_key(memory)
             if key not in shown and room[memory.is_users] and self._run(_IS_QUOTABLE, memory.version).fetchone():
@@ -299,7 +296,7 @@ class Preflight:
             return []  # memories are switched off, or nothing was ever stored
         import sqlite3
 
-        other: Any = sqlite3.connect(where)
+        other = sqlite3.connect(where)
         try:
             with time_limit(other, "sqlite", self._limit.deadline):
                 return find_memories(other, "sqlite", message, project=self._project)

@@ -22,17 +22,16 @@ from warmstart.stats import Interval, wilson
 from warmstart.text.words import split_words
 from warmstart.tokens import count
 
-_MAX_DELAY = 120  # seconds between a hook and the message in the agent's log
 _MIN_WORDS = 3  # of a memory that is recognised by its value alone
 _DID = "t.changed || '\n' || t.read || '\n' || t.ran"
-# What the overlay decided; and of the agent's log, if it is there: the session, the message that the turn begins with,
-# what the turn did, and its calls.
+# What the overlay decided; and of the agent's log, if it is there: the session, the message that the turn begins with
+# (within two minutes of the hook), what the turn did, and its calls.
 _DECISIONS = f"""
     WITH decisions AS (
         SELECT p.*, s.pk, s.id AS log, (
             SELECT first_seq FROM (
                 SELECT t.first_seq, abs(t.at - p.at) AS delay FROM session_turns t WHERE t.session = s.pk
-            ) AS near WHERE delay < {_MAX_DELAY} ORDER BY delay LIMIT 1
+            ) AS near WHERE delay < 120 ORDER BY delay LIMIT 1
         ) AS first_seq
         FROM preflight_turns p LEFT JOIN sessions s ON s.native_id = p.session
         WHERE p.event = 'prompt' AND (? = '' OR p.project = ?)
