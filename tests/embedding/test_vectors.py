@@ -53,12 +53,20 @@ def test_what_is_written_is_read(vectors):
     assert vectors.stamps() == {0: 11, 1: 12}
     assert vectors.groups() == {0, 1, 2}
     assert vectors.hashes(0) == {1000: 0, 1003: 21, 1006: 42}
-    keys, found = vectors.vectors(np.array([1003, 1001, 9999]))
-    assert keys.tolist() == [1001, 1003]
-    assert np.array_equal(found, [stored[1].vector, stored[3].vector])
     assert np.array_equal(vectors.by_hash([42, 43])[42], stored[6].vector)
-    keys, found = vectors.vectors(np.array([9999]))
-    assert len(keys) == 0
+
+
+def test_cosines_are_those_that_numpy_finds(vectors):
+    stored = rows(9)
+    vectors.write(MODEL, stored, {}, (), ())
+    direction = np.linspace(-1, 1, 64, dtype=np.float32)
+    direction /= np.linalg.norm(direction)
+    expected = {}
+    for row in (stored[1], stored[3]):
+        expected[row.key] = float(row.vector @ direction / np.linalg.norm(row.vector.astype(np.float32)))
+    assert vectors.cosines([1003, 1001, 9999], direction) == pytest.approx(expected, abs=1e-5)
+    assert vectors.cosines([9999], direction) == {}
+    assert vectors.cosines([1003], np.ones(128, np.float32)) == {}  # of another model
 
 
 def test_rows_are_replaced_and_deleted(vectors):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from typing import NamedTuple
 
+import numpy as np
+
 from warmstart.config import Settings
-from warmstart.embedding.embedders import Embedder, open_embedder
+from warmstart.embedding.embedders import Embedder, Matrix, open_embedder
 from warmstart.embedding.files import delete_vectors_file, has_vectors, open_vectors
 from warmstart.embedding.vectors import Model, Progress, Source, VectorStore, VectorUpdate, prune_vectors
 from warmstart.errors import ConfigError, StoreCorrupt
@@ -23,6 +26,17 @@ class VectorIndex(NamedTuple):
     def update(self, source: Source, progress: Progress | None = None) -> int:
         """Embed new texts and delete the vectors of deleted ones. Returns how many texts were embedded."""
         return VectorUpdate(self.vectors, self.embedder, self.model, source).run(progress)
+
+    def embed(self, text: str, weights: Mapping[str, float], seconds: float) -> Matrix | None:
+        """A text as a vector of length one. Its words count by their weights, if the embedder adds up words."""
+        if self.vectors.model() != self.model:
+            return None  # another process has changed the embedder
+        if self.embedder.additive:
+            vector = np.array([*weights.values()], np.float32) @ self.embedder.embed([*weights], seconds)
+        else:
+            vector = self.embedder.embed([text], seconds)[0]
+        length = float(np.linalg.norm(vector))
+        return np.asarray(vector / length, np.float32) if length else None
 
 
 def open_vector_index(database: Database, settings: Settings) -> VectorIndex | None:

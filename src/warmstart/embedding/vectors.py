@@ -86,11 +86,15 @@ class VectorStore(ABC):
         """The vectors that are stored for these hashes."""
         return {digest: np.frombuffer(vector, np.int8) for digest, vector in self._where("hash", hashes)}
 
-    def vectors(self, keys: Keys) -> tuple[Keys, Quantized]:
-        """The existing vectors of these keys, sorted by key."""
-        rows = dict(sorted(self._where("key", keys.tolist())))
-        found = np.frombuffer(b"".join(rows.values()), np.int8)
-        return np.array([*rows], np.int64), found.reshape(max(1, len(rows)), -1)
+    def cosines(self, keys: Sequence[int], vector: Matrix) -> dict[int, float]:
+        """The cosine between a vector of length one and each of these keys that has one."""
+        rows = dict(self._where("key", keys))
+        found = np.frombuffer(b"".join(rows.values()), np.int8).astype(np.float32)
+        if len(found) != len(rows) * len(vector):
+            return {}
+        vectors = found.reshape(len(rows), len(vector))
+        values = (vectors @ vector) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-9)
+        return dict(zip(rows, values.tolist(), strict=True))
 
     def write(
         self, model: Model, rows: Sequence[Row], stamps: Mapping[int, int], keys: Sequence[int], groups: Iterable[int]

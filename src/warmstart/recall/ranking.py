@@ -63,25 +63,25 @@ class Turn:
         self.score += value
 
 
-class Averages:
-    """The mean number of words in the fields of a turn, and of a session."""
-
-    __slots__ = ("session", "turn")
-
-    def __init__(self, turns: int, sessions: int, words: Sequence[int]) -> None:
-        self.turn = [max(1.0, count / max(1, turns)) for count in words]
-        self.session = [max(1.0, count / max(1, sessions)) for count in words]
-
-
 def rarity(having: int, documents: int) -> float:
     """How much a term says if `having` of all documents have it."""
     return log(1 + (documents - min(having, documents) + 0.5) / (having + 0.5))
 
 
-def rank(turns: Sequence[Turn], rarities: Sequence[float], averages: Averages, sessions: int) -> list[Turn]:
-    """The turns, best first; of equal ones, the one indexed last. `sessions` is the number of sessions searched."""
-    _score_turns(turns, rarities, averages)
-    _score_sessions(turns, averages, sessions)
+def rank(
+    turns: Sequence[Turn],
+    rarities: Sequence[float],
+    means: Sequence[float],
+    session_means: Sequence[float],
+    sessions: int,
+) -> list[Turn]:
+    """The turns, best first; of equal ones, the one indexed last.
+
+    The means are the numbers of words in the fields of a turn and of a session. `sessions` is the number of sessions
+    searched.
+    """
+    _score_turns(turns, rarities, means)
+    _score_sessions(turns, session_means, sessions)
     return in_order(turns)
 
 
@@ -90,13 +90,13 @@ def in_order(turns: Iterable[Turn]) -> list[Turn]:
     return sorted(turns, key=attrgetter("score", "id"), reverse=True)
 
 
-def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], averages: Averages) -> None:
+def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], means: Sequence[float]) -> None:
     places = {(turn.session, turn.number): turn for turn in turns}
-    mean = _sum_fields(averages.turn)
+    mean = _sum_fields(means)
     for turn in turns:
         words = _sum_fields(turn.lengths)
         if words >= SHORT:
-            turn.add("turn", _score_fields(turn.counts, turn.lengths, averages.turn, rarities))
+            turn.add("turn", _score_fields(turn.counts, turn.lengths, means, rarities))
             continue
         frequencies = {term: _sum_fields(counts) for term, counts in turn.counts.items()}
         for number in (turn.number - 1, turn.number + 1):
@@ -112,7 +112,7 @@ def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], averages: Ave
         turn.add("turn", score)
 
 
-def _score_sessions(turns: Sequence[Turn], averages: Averages, sessions: int) -> None:
+def _score_sessions(turns: Sequence[Turn], means: Sequence[float], sessions: int) -> None:
     """Add to every turn the score of its session, as far as these turns show it."""
     if not SESSION:
         return
@@ -133,7 +133,7 @@ def _score_sessions(turns: Sequence[Turn], averages: Averages, sessions: int) ->
     rarities = {term: rarity(count, sessions) for term, count in having.items()}
     scores: dict[int, float] = {}
     for number, session in counts.items():
-        scores[number] = SESSION * _score_fields(session, lengths[number], averages.session, rarities)
+        scores[number] = SESSION * _score_fields(session, lengths[number], means, rarities)
     for turn in turns:
         turn.add("session", scores[turn.session])
 
@@ -141,11 +141,11 @@ def _score_sessions(turns: Sequence[Turn], averages: Averages, sessions: int) ->
 def _score_fields(
     counts: Mapping[int, Sequence[int]],
     lengths: Sequence[int],
-    averages: Sequence[float],
+    means: Sequence[float],
     rarities: Mapping[int, float] | Sequence[float],
 ) -> float:
     """BM25 of every field by itself, added by their weights."""
-    norms = [K1 * (1 - B + B * length / average) for length, average in zip(lengths, averages, strict=True)]
+    norms = [K1 * (1 - B + B * length / mean) for length, mean in zip(lengths, means, strict=True)]
     score = 0.0
     for term, by_field in counts.items():
         for field, count in enumerate(by_field):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 
-from warmstart.recall.ranking import FIELDS, Averages, Turn, rank, rarity
+from warmstart.recall.ranking import FIELDS, Turn, rank, rarity
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope
     found.turns = _read(connection, found, postings, scope)
     rarities = [rarity(known[term], turns) for term in found.terms]
     count = sessions if scope.sessions is None else len(scope.sessions)
-    found.turns = rank(found.turns, rarities, Averages(turns, sessions, words), count)
+    means = [max(1.0, total / turns) for total in words]
+    session_means = [max(1.0, total / sessions) for total in words]
+    found.turns = rank(found.turns, rarities, means, session_means, count)
     return found
 
 

@@ -83,7 +83,9 @@ class SemanticIndex:
         """
         if scope.projects is not None and scope.sessions is None:
             raise ValueError("a search by meaning needs the sessions of the projects")
-        vector = self._embed(found, query, deadline)
+        weights = {word.word: rarity(found.known.get(word.stem, 1), found.documents) for word in query.words}
+        seconds = TIMEOUT if isinf(deadline) else deadline - monotonic()
+        vector = self._index.embed(query.text[:MAX_QUERY], weights, seconds) if weights else None
         left = deadline - monotonic()
         if vector is None or left <= 0:
             return
@@ -107,30 +109,12 @@ class SemanticIndex:
                 turn.add("vectors", unit * similarity)
                 found.turns.append(turn)
 
-    def _embed(self, found: Found, query: Query, deadline: float) -> Matrix | None:
-        """The query as a vector of length one, to which rare words contribute more if the embedder is additive."""
-        if not query.words or self._vectors.model() != self._index.model:
-            return None
-        seconds = TIMEOUT if isinf(deadline) else deadline - monotonic()
-        if self.embedder.additive:
-            weights = [rarity(found.known.get(word.stem, 1), found.documents) for word in query.words]
-            vector = np.array(weights, np.float32) @ self.embedder.embed([word.word for word in query.words], seconds)
-        else:
-            vector = self.embedder.embed([query.text[:MAX_QUERY]], seconds)[0]
-        length = float(np.linalg.norm(vector))
-        return np.asarray(vector / length, np.float32) if length else None
-
     def _similarities(self, turns: Sequence[Turn], vector: Matrix) -> dict[int, float]:
         """The cosine of the nearest message of each turn, if it is positive."""
         turn_of = self._lookup.spoken_in((turn.id, turn.session, turn.first_seq, turn.last_seq) for turn in turns)
-        keys, vectors = self._vectors.vectors(np.array(sorted(turn_of), np.int64))
         nearest: dict[int, float] = {}
-        if not len(keys) or vectors.shape[1] != len(vector):
-            return nearest
-        unit = vectors.astype(np.float32)
-        cosines = (unit @ vector) / np.maximum(np.linalg.norm(unit, axis=1), 1e-9)
-        for key, cosine in zip(keys.tolist(), cosines.tolist(), strict=True):
-            turn = turn_of[key]
+        for message, cosine in self._vectors.cosines(sorted(turn_of), vector).items():
+            turn = turn_of[message]
             nearest[turn] = max(cosine, nearest.get(turn, 0.0))
         return nearest
 
