@@ -110,6 +110,14 @@ def test_a_memory_that_nobody_judged_is_judged_before_it_is_shown(shared: Warmst
     assert [row[0] for row in rows] == [1, 0]
 
 
+def test_a_memory_that_was_not_judged_yet_is_not_shown(shared: Warmstart, project: Path) -> None:
+    run = shared.begin("now", project=str(project), host="test")
+    shared.memory.backend.store("default", "review", STORED, {"author": "user"})
+    assert run.before_turn(QUESTION) is None
+    shared.update()
+    assert STORED in (run.before_turn(QUESTION) or "")
+
+
 @pytest.fixture
 def home_with_memory(home: Path) -> Path:
     """A home in which nothing was ever synced."""
