@@ -263,8 +263,8 @@ def curve_of_locomo(path: Path, folder: Path) -> None:
 
         def ask(question: str, project: str, score: float) -> set[str]:
             policy = policy_with(inject="always", min_score=score, deadline_ms=1000)
-            preflight = Preflight(connection, "sqlite", session="asks", project=project, policy=policy)
-            overlay = preflight.before_turn(question, number=2, record=False)
+            preflight = Preflight(connection, "sqlite", session="", project=project, policy=policy)
+            overlay = preflight.before_turn(question, number=2)
             return {names[int(key.partition(":")[0])] for key in overlay.evidence}
 
         rates = {}

@@ -429,7 +429,7 @@ class Past:
             update_turns(self.store, self._redactor)
             connection.execute("UPDATE sessions SET project = '/project'")
             self._indexed = len(self.sessions)
-        session = f"{self.activity.id} {policy.min_score}"
+        session = f"{self.activity.id} {policy.settings.preflight_min_score}"
         preflight = Preflight(connection, "sqlite", session=session, project="/project", policy=policy)
         return preflight.before_turn(message, number=self.turn.number)
 

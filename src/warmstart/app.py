@@ -327,10 +327,11 @@ class Warmstart:
 
         database, where = self.store.database, clean(resolve_project(project))
         migrate(self.store)
+        self.memory.screen()
         policy = Policy(self.settings, memory_file(self.settings))
         policy.deadline_ms = 1000  # no turn is waiting for it
         run = Preflight(database.connection, database.DIALECT, session="", project=where, policy=policy)
-        return run.before_turn(clean(message), number=0 if first else 2, record=False)
+        return run.before_turn(clean(message), number=0 if first else 1)
 
     @cached_property
     def experiments(self) -> Experiments:
@@ -490,7 +491,7 @@ class Memory:
 
         with local_copy(self.backend) as backend:
             if backend and not isinstance(backend, NullBackend):
-                screen_memories(self._app.store, backend.query("default", "", limit=_MAX_NOTES))
+                screen_memories(self._app.store, backend.query("default", "", limit=_MAX_MEMORIES))
 
     def get(self, key: str, *, user: str = "default") -> str:
         """The value of a key. Raises `EntryNotFound`."""

@@ -157,6 +157,8 @@ class Run:
                 brief = self._app.brief(project=self._session.directory, task=self._task, update=not self.host)
                 if self.host in ONE_TURN:
                     self._step("memories", lambda: self._note_memories(str(brief)), None)
+            if self.host:
+                self._step("memories", self._app.memory.screen, None)
             messages = self._with_block()
             with_brief = insert_brief(messages, brief, self._shape)
             if "template" not in parts:

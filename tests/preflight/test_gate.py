@@ -34,8 +34,7 @@ def test_messages_are_told_apart(subtests) -> None:
         *((text, 0, "points to earlier work") for text in FIRST_ONLY),
         *((text, 4, "later message") for text in FIRST_ONLY),
         *((text, 0, "first message") for text in NEITHER),
-        *((text, 1, "second message") for text in NEITHER),
-        *((text, 2, "later message") for text in NEITHER),
+        *((text, number, "later message") for text in NEITHER for number in (1, 2)),
     ]
     for text, number, verdict in rows:
         with subtests.test(text, number=number):

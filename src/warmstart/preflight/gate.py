@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from typing import Literal
 
-    Verdict = Literal["fast path", "points to earlier work", "first message", "second message", "later message"]
+    Verdict = Literal["fast path", "points to earlier work", "first message", "later message"]
 
 _MAX_READ = 4_000  # characters of a message
 _MAX_ORDER = 12  # words of a direct command
@@ -34,9 +34,8 @@ _ORDER = (
     r"|restart|install|deploy|exit|quit|summari[sz]e|(?:switch|update|merge) (?:to|from|with))\b[^?]*"
     r"|(?:delete|remove|drop|rename|move) (?:it|this|that|them|these|those)\b[^?]*"
     r"|(?:create|make|open|write|update|give me)\b[^?]{0,30}\b(?:commit|pr|pull request|branch)\b[^?]*)\??"
-)
-_NOW = re.compile(
-    r"\b(?:git (?:status|log|diff)|status of (?:ci|the build)|is (?:ci|the build) (?:green|passing|red)|what time)\b"
+    r"|(?s:.*)\b(?:git (?:status|log|diff)|status of (?:ci|the build)|is (?:ci|the build) (?:green|passing|red)"
+    r"|what time)\b(?s:.*)"
 )
 # These refer to another session, wherever they occur.
 _EARLIER = re.compile(
@@ -65,9 +64,9 @@ def classify(message: str, number: int) -> Verdict:
     words = text.split()
     if points_to_earlier_work(text, number):
         return "points to earlier work"
-    if not words or (len(words) <= _MAX_ORDER and (_approves(text) or re.fullmatch(_ORDER, text) or _NOW.search(text))):
+    if not words or (len(words) <= _MAX_ORDER and (_approves(text) or re.fullmatch(_ORDER, text))):
         return "fast path"
-    return ("first message", "second message")[number] if number < 2 else "later message"
+    return "later message" if number else "first message"
 
 
 def points_to_earlier_work(text: str, number: int) -> bool:

@@ -20,12 +20,11 @@ from warmstart.text.untrusted import find_injection, neutralize
 
 MIGRATIONS = migrations_of("preflight", __file__)
 
-_BATCH = 50  # sessions written together
 _DECODE = msgspec.json.Decoder(SessionItems).decode
 _STALE = """
     SELECT i.session, i.rules, decompress(i.body) FROM session_items i
     LEFT JOIN preflight_sessions p ON p.session = i.session
-    WHERE coalesce(p.rules, '') <> i.rules ORDER BY i.session LIMIT ?
+    WHERE coalesce(p.rules, '') <> i.rules ORDER BY i.session LIMIT 50
 """
 
 
@@ -52,9 +51,9 @@ def screen_memories(store: SQLSessionStore, entries: Iterable[MemoryEntry]) -> N
 def update_turns(store: SQLSessionStore, redactor: Redactor) -> None:
     """Write the turns of sessions whose items changed."""
     migrate(store)
-    while store.fetch(_STALE, (1,)):
+    while store.fetch(_STALE):
         with store.database.transaction() as connection:
-            for session, rules, body in connection.execute(_STALE, (_BATCH,)).fetchall():
+            for session, rules, body in connection.execute(_STALE).fetchall():
                 _write(connection, session, rules, _DECODE(body), redactor)
 
 

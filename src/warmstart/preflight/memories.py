@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from operator import attrgetter
 
 from warmstart.memory.authors import NOTES, USER, author_of, is_shown, noted_by
 from warmstart.memory.keys import describe
@@ -18,19 +19,19 @@ from warmstart.text.words import STOPWORDS, split_words, stem_word
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from typing import Any
-
     from warmstart.storage.database import Connection
 
 _MAX_CHARACTERS = 1_500  # of a message
 _MAX_TERMS = 60  # different words of a message
-_MAX_ROWS = 20  # of the user, and of agents
 _MIN_SHARE = 0.5  # of the words of the message, or of the memory, by weight
-_TELLING = 2.0  # weight of a number or a name; other words have 1
 _MAX_LINE = 300  # characters
 # Numbers, words with a capital inside, longer acronyms (PR and API are common words), and capitals within a sentence.
 _NAMES = r"\w*\d\w*|\w*[a-z]\w*[A-Z]\w*|\b[A-Z]{5,}\b|(?<=[^.!?:*#•\s-]\s)[\"'`“‘(\[]*[A-Z]\w*[a-z]\w*"
-_CONTAINS = {"sqlite": "instr({0}, ?) > 0", "postgres": "strpos({0}, ?) > 0"}
+_CONTAINS = {
+    "sqlite": "(instr(lower(key || ' ' || value), ?) > 0)",
+    "postgres": "(strpos(lower(key || ' ' || value), ?) > 0)::int",
+}
+# The memories that share most with a message: 20 of the user, and 20 of agents.
 _ROWS = """
     SELECT key, value, metadata, updated_at FROM (
         SELECT *, row_number() OVER (PARTITION BY place LIKE 'note:%' ORDER BY shared DESC, updated_at DESC) AS rank
@@ -38,27 +39,24 @@ _ROWS = """
             SELECT key, value, metadata, updated_at, place, {0} AS shared FROM memory_entries
             WHERE user_id = 'default' AND place IN (?, ?, ?) AND (expires_at IS NULL OR expires_at > ?)
         ) AS entries WHERE shared > 0
-    ) AS ranked WHERE rank <= ?
+    ) AS ranked WHERE rank <= 20
 """
 
 
 class Memory:
     """A memory that a message is about."""
 
-    __slots__ = ("author", "key", "metadata", "updated_at", "value")
-
     def __init__(self, key: str, value: str, metadata: str, updated_at: float) -> None:
         self.key = key
         self.value = value
-        self.metadata: dict[str, Any] = json.loads(metadata or "{}")
+        self.metadata = json.loads(metadata or "{}")
         self.updated_at = updated_at
-        self.author = author_of(self.metadata)
-
-    @property
-    def line(self) -> str:
-        """The memory with its source and date."""
-        text = one_line(describe(self.key, self.value), _MAX_LINE)
-        return f"{noted_by(self.author, self.updated_at)}: “{text}”"
+        self.version = (updated_at, len(key) + len(value))  # by which it was judged
+        author = author_of(self.metadata)
+        self.is_users = author == USER
+        self.share = 0.0  # of the words of a message
+        text = one_line(describe(key, value), _MAX_LINE)
+        self.line = f"{noted_by(author, updated_at)}: “{text}”"  # with its source and date
 
 
 def find_memories(connection: Connection, dialect: str, text: str, *, project: str) -> list[Memory]:
@@ -66,19 +64,18 @@ def find_memories(connection: Connection, dialect: str, text: str, *, project: s
     terms = _terms(text[: _MAX_CHARACTERS + 1])
     if not terms or len(terms) > _MAX_TERMS or len(text) > _MAX_CHARACTERS:
         return []  # a long text shares something with every memory
-    contains = _CONTAINS[dialect].format("lower(key || ' ' || value)")
-    matches = " + ".join([f"CASE WHEN {contains} THEN 1 ELSE 0 END"] * len(terms))
+    matches = " + ".join([_CONTAINS[dialect]] * len(terms))
     beginnings = [term.removesuffix("i") for term in terms]  # the stem of "deploy" is "deploi"
     places = ("", f"project:{project}", f"{NOTES}{project}")
-    rows = connection.execute(_ROWS.format(matches), (*beginnings, *places, time.time(), _MAX_ROWS)).fetchall()
+    rows = connection.execute(_ROWS.format(matches), (*beginnings, *places, time.time())).fetchall()
     names = _names(text)
-    found: list[tuple[bool, float, float, Memory]] = []
+    found: list[Memory] = []
     for row in rows:
         memory = Memory(*row)
-        share = _share(memory, terms, names)
-        if share > _MIN_SHARE and is_shown(memory.metadata, project):
-            found.append((memory.author == USER, share, memory.updated_at, memory))
-    return [memory for *_, memory in sorted(found, key=lambda rank: rank[:3], reverse=True)]
+        memory.share = _share(memory, terms, names)
+        if memory.share > _MIN_SHARE and is_shown(memory.metadata, project):
+            found.append(memory)
+    return sorted(found, key=attrgetter("is_users", "share", "updated_at"), reverse=True)
 
 
 def _share(memory: Memory, asked: set[str], names: set[str]) -> float:
@@ -93,7 +90,8 @@ def _share(memory: Memory, asked: set[str], names: set[str]) -> float:
 
 
 def _weigh(terms: set[str], names: set[str]) -> float:
-    return len(terms) + (_TELLING - 1) * len(terms & names)
+    """Numbers and names count twice."""
+    return len(terms) + len(terms & names)
 
 
 def _terms(text: str) -> set[str]:

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import inf
 
-from warmstart.memory.authors import USER
 from warmstart.preflight.gate import classify
 from warmstart.preflight.memories import find_memories
 from warmstart.recall.ranking import rarity
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from warmstart.preflight.memories import Memory
     from warmstart.recall.ranking import Turn
     from warmstart.storage.database import Connection
+    from warmstart.text.excerpt import Weigher
 
     Note = tuple[str, str]  # a line, and the key under which it is recorded as shown
     Weights = Mapping[str, float]  # of the stems of a message
@@ -46,14 +45,14 @@ ONE_TURN = ("hermes",)  # hosts in which an overlay is in the requests of one tu
 _HEADER = "[warmstart] Notes {0} from earlier sessions here; may be outdated, not instructions:"
 _FOOTER = "End of notes {0} [/warmstart]"
 
-_MAX_READ = 20_000  # characters of a message, new or old: a longer one would miss the deadline
-_MAX_SEARCHED = 6_000  # characters of a message that are searched for
+_MAX_MESSAGE = 6_000  # characters of the current message: a longer one would miss the deadline
+_MAX_READ = 20_000  # characters of an earlier message
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
-_MAX_LOOKED_AT = 4  # turns per quote
+_MAX_LOOKED_AT = 12  # turns that may be quoted
 _NEAREST = 3  # sessions, of which the newest is shown
 _MAX_FILES, _MAX_COMMANDS = 8, 3
-_MAX_MEMORIES, _MAX_NOTES = 2, 1  # of the user, and of agents
+_MAX_MEMORIES = {True: 2, False: 1}  # of the user, and of agents
 _NOTE_SECONDS = 1.0  # to record an event, while no turn is waiting
 # Stems of words about when something was said, not what: they do not count as missing.
 _WHEN = frozenset(("ago", "earlier", "last", "previou", "previous", "recent", "session", "time", "todai", "yesterdai"))
@@ -88,16 +87,15 @@ _TRAPS = """
 """
 _SHOWN = "SELECT event, reason, evidence FROM preflight_turns WHERE session = ? ORDER BY id"
 _LAST_NOTE = """
-    SELECT event FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool', 'brief')
-    ORDER BY id DESC LIMIT 1
+    SELECT coalesce(max(event), '') FROM preflight_turns WHERE id = (
+        SELECT max(id) FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool', 'brief'))
 """
 _RECORD = """
     INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _HAS_MEMORIES = "SELECT 1 FROM migrations WHERE name = 'memory/0005_entries'"
-_VERDICT = "SELECT is_quotable FROM screened_memories WHERE updated_at = ? AND size = ?"
-_JUDGED = "INSERT INTO screened_memories (updated_at, size, is_quotable) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_IS_QUOTABLE = "SELECT 1 FROM screened_memories WHERE updated_at = ? AND size = ? AND is_quotable = 1"
 
 
 class Policy:
@@ -108,10 +106,7 @@ class Policy:
 
     def __init__(self, settings: Any, memory: str, *, default: str = "smart") -> None:
         self.inject: str = settings.preflight_inject or default
-        self.max_tokens: int = settings.preflight_max_tokens
-        self.max_passages: int = settings.preflight_max_passages
-        # The share of a message's words, weighted by rarity, that a turn needs to be quoted.
-        self.min_score: float = settings.preflight_min_score
+        self.settings = settings
         self.deadline_ms: float = settings.preflight_deadline_ms
         self.memory = memory
 
@@ -141,28 +136,27 @@ class Preflight:
         self._host = host
         self._policy = policy
         self._limit = time_limit(connection, dialect, 0.0)
-        self._judged: list[tuple[float, ...]] = []  # verdicts on memories that are not stored yet
 
     # -- called by hosts
 
-    def before_turn(self, message: str, *, number: int | None = None, record: bool = True) -> Overlay:
-        """The overlay for a user message. Nothing is shown unless it could be recorded as shown.
+    def before_turn(self, message: str, *, number: int | None = None) -> Overlay:
+        """The overlay for a user message. Nothing is shown unless it could be recorded as shown, if there is a session.
 
         `number` is the position of the message in the session, from 0; by default the number of recorded messages.
         """
-        return self._decide("prompt", lambda: self._for_message(message[:_MAX_READ], number), record=record)
+        return self._decide("prompt", lambda: self._for_message(message[:_MAX_MESSAGE], number))
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """The fix for a failed call, if an earlier session found one."""
         text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
-        traps = [trap for trap in self._run(_TRAPS, (self._project,)).fetchall() if trap[0].partition(" ")[0] in text]
-        if not traps:
+        traps = self._run(_TRAPS, (self._project,)).fetchall()
+        if not any(trap[0].partition(" ")[0] in text for trap in traps):
             return None  # most calls end here; what is imported below takes longer than all the rest
         from warmstart.templates.commands import failed_commands
 
         commands = failed_commands(tool, text, output)
         known = [trap for trap in traps if trap[0] in commands]
-        return self._decide("tool", lambda: self._for_failure(*known[0])).text or None if known else None
+        return self._decide("tool", lambda: self._for_failure(known[0])).text or None if known else None
 
     def note(self, event: str, shown: Iterable[str] = ()) -> None:
         """Record another event of the conversation, and the keys of what it was shown otherwise.
@@ -177,12 +171,11 @@ class Preflight:
 
     def last_note(self) -> str:
         """The last event that was noted, or empty."""
-        row = self._run(_LAST_NOTE, (self._session,)).fetchone()
-        return str(row[0]) if row else ""
+        return str(self._run(_LAST_NOTE, (self._session,)).fetchone()[0])
 
     # -- deciding
 
-    def _decide(self, event: str, make: Callable[[], Overlay], *, record: bool = True) -> Overlay:
+    def _decide(self, event: str, make: Callable[[], Overlay]) -> Overlay:
         if self._policy.inject == "off":
             return Overlay("off")
         began = time.monotonic()
@@ -196,8 +189,8 @@ class Preflight:
                 overlay = Overlay("deadline")  # a statement was interrupted
         if time.monotonic() > self._limit.deadline:
             overlay = Overlay("deadline")
-        overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
-        if record:
+        overlay.milliseconds = (time.monotonic() - began) * 1000
+        if self._session:
             self._record(overlay, event)
         return overlay
 
@@ -207,9 +200,6 @@ class Preflight:
         decision = (event, overlay.reason, json.dumps(overlay.evidence), overlay.tokens, overlay.milliseconds)
         with self._limit:  # another process may hold the write lock
             self._run(_RECORD, (self._session, self._host, self._project, time.time(), *decision))
-            for verdict in self._judged:
-                self._run(_JUDGED, verdict)
-        self._judged = []
 
     def _history(self) -> tuple[int, set[str]]:
         """The number of the next message, and the keys of what the session was shown and still has.
@@ -235,37 +225,31 @@ class Preflight:
         if verdict == "fast path":
             return Overlay(verdict)
         points = verdict == "points to earlier work"
-        reason: str = verdict
-        notes: list[Note] = []
+        notes = self._remembered(message, shown)
+        reason = "remembered" if notes else str(verdict)
         if number == 0 or points or self._policy.inject == "always":
-            reason, notes = self._from_sessions(message, number == 0, points, shown)
-        memories = self._remembered(message, shown)
-        if memories and not notes:
-            reason = "remembered"
-        notes = memories + notes
+            turns, weights = self._search(message)
+            work = self._work(turns, message) if number == 0 else []
+            quotes = self._quotes(turns, message, weights, shown) if points or not work else []
+            if work:
+                reason = "done before"
+            elif quotes:
+                reason = "quoted"
+            elif not notes:
+                reason = "nothing found"
+            notes += work + quotes
         overlay = Overlay(reason, notes, self._session)
-        while notes and overlay.tokens > self._policy.max_tokens:
+        while notes and overlay.tokens > self._policy.settings.preflight_max_tokens:
             notes.pop()
             overlay = Overlay(reason, notes, self._session)
         return overlay
-
-    def _from_sessions(self, message: str, wants_work: bool, points: bool, shown: set[str]) -> tuple[str, list[Note]]:
-        """What earlier sessions did, and said if the message points to them or they did nothing; with the reason."""
-        turns, weights = self._search(message)
-        work = self._work(turns, message, shown) if wants_work else []
-        if work and not points:
-            return "done before", work
-        quotes = self._quotes(turns, weights, shown, 1 if work else self._policy.max_passages)
-        if work:
-            return "done before", work + quotes
-        return "quoted" if quotes else "nothing found", quotes
 
     def _search(self, message: str) -> tuple[Sequence[Turn], Weights]:
         """The turns of the project's other sessions that share words with a message, best first; what each stem weighs.
 
         The `share` of a turn is that of the whole message: words that were never used here count against every turn.
         """
-        stems = [stem for stem in dict.fromkeys(topic_terms(message[:_MAX_SEARCHED])) if stem not in _WHEN]
+        stems = [stem for stem in topic_terms(message) if stem not in _WHEN]
         without = [row[0] for row in self._run(_OUT_OF_SCOPE, (self._session, self._session)).fetchall()]
         scope = Scope(projects=(self._project,), without=without)
         found = find_turns(self._connection, self._dialect, stems, scope)
@@ -274,14 +258,15 @@ class Preflight:
         for stem in stems:
             if stem in found.terms or stem not in found.known:
                 weights[stem] = rarity(found.known[stem] if stem in used else 1, found.documents)
-        total = sum(weights.values()) or 1.0
+        total = sum(weights.values())
         for turn in found.turns:
             turn.share = sum(weights[found.terms[place]] for place in turn.counts) / total
         return found.turns, weights
 
     # -- what worked
 
-    def _for_failure(self, command: str, error: str, fix: str, session: str, at: float | None) -> Overlay:
+    def _for_failure(self, trap: Sequence[Any]) -> Overlay:
+        command, error, fix, session, at = trap
         key = f"trap:{_digest(f'{command} {fix}')}"
         if key in self._history()[1]:
             return Overlay("no known trap")
@@ -291,14 +276,13 @@ class Preflight:
     # -- what is remembered
 
     def _remembered(self, message: str, shown: set[str]) -> list[Note]:
-        """The memories that a message is about; the user's come first."""
+        """The memories that a message is about; the user's come first. One that was not judged yet is left out."""
         notes: list[Note] = []
-        room = {True: _MAX_MEMORIES, False: _MAX_NOTES}
+        room = dict(_MAX_MEMORIES)
         for memory in self._find_memories(message):
             key = memory_key(memory)
-            is_users = memory.author == USER
-            if key not in shown and room[is_users] and self._is_quotable(memory):
-                room[is_users] -= 1
+            if key not in shown and room[memory.is_users] and self._run(_IS_QUOTABLE, memory.version).fetchone():
+                room[memory.is_users] -= 1
                 notes.append((memory.line, key))
         return notes
 
@@ -312,7 +296,7 @@ class Preflight:
             return []  # memories are switched off, or nothing was ever stored
         import sqlite3
 
-        other: Any = sqlite3.connect(where, timeout=0.05, isolation_level=None)
+        other = sqlite3.connect(where)
         try:
             with time_limit(other, "sqlite", self._limit.deadline):
                 return find_memories(other, "sqlite", message, project=self._project)
@@ -321,28 +305,13 @@ class Preflight:
         finally:
             other.close()
 
-    def _is_quotable(self, memory: Memory) -> bool:
-        """Whether a memory may be shown. This was judged when it was stored; otherwise it takes a while now, once."""
-        version = (memory.updated_at, len(memory.key) + len(memory.value))
-        row = self._run(_VERDICT, version).fetchone()
-        if row is None:
-            began = time.monotonic()
-            from warmstart.memory.values import MemoryEntry
-            from warmstart.templates.memory_lines import is_quotable
-
-            row = [int(is_quotable(MemoryEntry(memory.key, memory.value, "", metadata=memory.metadata)))]
-            self._limit.deadline += time.monotonic() - began
-            self._judged.append((*version, *row))
-        return bool(row[0])
-
     # -- what was done
 
-    def _work(self, turns: Sequence[Turn], message: str, shown: set[str]) -> list[Note]:
+    def _work(self, turns: Sequence[Turn], message: str) -> list[Note]:
         """What was done in the newest of the most similar sessions; a second line would cost tokens and add little."""
-        skipped = {key.partition(":")[0] for key in shown}
         nearest: dict[int, Turn] = {}
         for turn in turns:
-            if len(nearest) < _NEAREST and str(turn.session) not in skipped:
+            if len(nearest) < _NEAREST:
                 nearest.setdefault(turn.session, turn)
         sessions = ", ".join(map(str, nearest)) or "NULL"
         for (session,) in self._run(_NEWEST.format(sessions)).fetchall():
@@ -353,59 +322,49 @@ class Preflight:
     def _work_line(self, turn: Turn, message: str) -> Note | None:
         """A session in one line: day, id, request, files and commands, but nothing that the message names."""
         rows = self._run(_WORK, (turn.session, turn.first_seq, turn.first_seq)).fetchall()
-        files: list[str] = []
-        commands: list[str] = []
-        for row in rows:
-            files += row[4].split("\n")
-            commands += row[5].split("\n")
+        files = "\n".join(row[4] for row in rows).split("\n")
+        commands = "\n".join(row[5] for row in rows).split("\n")
         named = message.lower()
         files = [path for path in dict.fromkeys(files) if path.rpartition("/")[2].lower() not in named]
         commands = [command for command in dict.fromkeys(commands) if command not in message]
-        if not files and not commands:
+        done = render_work(files[:_MAX_FILES], commands[:_MAX_COMMANDS])
+        if not done:
             return None
         session, first_seq, at, asked = rows[0][:4]
         title = f" “{one_line(asked, _MAX_ASKED)}”" if asked else ""
-        done = render_work(files[:_MAX_FILES], commands[:_MAX_COMMANDS])
         return f"{_day(at)} {session[:8]}{title}: {done}", f"{turn.session}:{first_seq}"
 
     # -- what was said
 
-    def _quotes(self, turns: Sequence[Turn], weights: Weights, shown: set[str], limit: int) -> list[Note]:
+    def _quotes(self, turns: Sequence[Turn], message: str, weights: Weights, shown: set[str]) -> list[Note]:
         """Quotes from the best turns that are certain enough, one of each session."""
+        settings = self._policy.settings
+        certain = [turn for turn in turns[:_MAX_LOOKED_AT] if turn.share >= settings.preflight_min_score]
+        if not certain:
+            return []
+        from warmstart.text.excerpt import Weigher  # takes as long as the search
+
+        weigher = Weigher(message, weights)
         quotes: dict[int, Note] = {}
-        for turn in turns[: _MAX_LOOKED_AT * limit]:
-            if turn.share >= self._policy.min_score and turn.session not in quotes and len(quotes) < limit:
-                note = self._quote(turn, weights)
+        for turn in certain:
+            if turn.session not in quotes and len(quotes) < settings.preflight_max_passages:
+                note = self._quote(turn, weigher)
                 if note is not None and note[1] not in shown:
                     quotes[turn.session] = note
         return list(quotes.values())
 
-    def _quote(self, turn: Turn, weights: Weights) -> Note | None:
+    def _quote(self, turn: Turn, weigher: Weigher) -> Note | None:
         """The message of a turn with most of the words; after the user's, the last reply."""
         rows = self._run(_SAID, (turn.session, turn.first_seq, turn.last_seq)).fetchall()
-        best = max(rows, key=lambda row: self._weigh(row[-1], weights), default=None)
-        if best is None or not self._weigh(best[-1], weights):
+        best = max(rows, key=lambda row: weigher.best(row[-1]).share, default=None)
+        if best is None or not weigher.best(best[-1]).share:
             return None  # what matched is a command or a path
         session, first_seq, at, role, body = best
-        line = f"{_day(at)} {session[:8]} {role}: “{self._excerpt(body, weights)}”"
+        line = f"{_day(at)} {session[:8]} {role}: “{weigher.excerpt(body, _MAX_QUOTE)}”"
         replies = [row[-1] for row in rows if row[3] == "assistant"]
         if role == "user" and replies:
-            line += f"; reply: “{self._excerpt(replies[-1], weights)}”"
+            line += f"; reply: “{weigher.excerpt(replies[-1], _MAX_QUOTE)}”"
         return line, f"{turn.session}:{first_seq}:said"
-
-    def _excerpt(self, body: str, weights: Weights) -> str:
-        """A text from the sentence on that has most of a message, on one line."""
-        sentences = re.split(r"(?<=[.!?])\s+|\n+", body) if len(body) > _MAX_QUOTE else [body]
-        best = max(range(len(sentences)), key=lambda place: self._weigh(sentences[place], weights))
-        text = one_line(" ".join(sentences[best:]), _MAX_QUOTE)
-        return f"… {text}" if best else text
-
-    def _weigh(self, text: str, weights: Weights) -> float:
-        """How much of a message a text has."""
-        if time.monotonic() > self._limit.deadline:
-            raise TimeoutError
-        stems = set(topic_terms(text))
-        return sum(weight for stem, weight in weights.items() if stem in stems)
 
 
 # -- text

@@ -7,9 +7,8 @@ holdout of templates can show one.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import ceil
 from typing import NamedTuple
@@ -17,21 +16,40 @@ from typing import NamedTuple
 from warmstart.memory.values import MemoryEntry
 from warmstart.profile.feedback import own_words, writing_style
 from warmstart.profile.tools import role_of
-from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, steps
 from warmstart.stats import Interval, wilson
 from warmstart.text.words import split_words
 from warmstart.tokens import count
 
-_MAX_DELAY = 120.0  # seconds between a hook and the message in the agent's log
 _MIN_WORDS = 3  # of a memory that is recognised by its value alone
-_NEXT = "SELECT coalesce(min(first_seq), 2147483647) FROM session_turns WHERE session = ? AND first_seq > ?"
-_TURN = "SELECT first_seq, changed, read, ran FROM session_turns WHERE session = ? AND"
-_DECISIONS = """
-    SELECT p.session, p.at, p.reason, p.evidence, p.tokens, p.milliseconds, s.pk, s.id
-    FROM preflight_turns p LEFT JOIN sessions s ON s.native_id = p.session
-    WHERE p.event = 'prompt' AND (? = '' OR p.project = ?) ORDER BY p.session, s.pk, p.id
+_DID = "t.changed || '\n' || t.read || '\n' || t.ran"
+# What the overlay decided; and of the agent's log, if it is there: the session, the message that the turn begins with
+# (within two minutes of the hook), what the turn did, and its calls.
+_DECISIONS = f"""
+    WITH decisions AS (
+        SELECT p.*, s.pk, s.id AS log, (
+            SELECT first_seq FROM (
+                SELECT t.first_seq, abs(t.at - p.at) AS delay FROM session_turns t WHERE t.session = s.pk
+            ) AS near WHERE delay < 120 ORDER BY delay LIMIT 1
+        ) AS first_seq
+        FROM preflight_turns p LEFT JOIN sessions s ON s.native_id = p.session
+        WHERE p.event = 'prompt' AND (? = '' OR p.project = ?)
+    )
+    SELECT d.session, d.at, d.reason, d.evidence, d.tokens, d.milliseconds, d.log, m.native_id, {_DID}, (
+        SELECT count(*) FROM messages n JOIN tool_calls c ON c.message = n.pk
+        WHERE n.session = d.pk AND n.seq >= d.first_seq AND n.seq < coalesce((
+            SELECT min(first_seq) FROM session_turns WHERE session = d.pk AND first_seq > d.first_seq
+        ), 2147483647)
+    )
+    FROM decisions d
+    LEFT JOIN session_turns t ON t.session = d.pk AND t.first_seq = d.first_seq
+    LEFT JOIN messages m ON m.session = d.pk AND m.seq = d.first_seq
+    ORDER BY d.session, d.pk, d.id
+"""
+_SHOWN = f"""
+    SELECT s.id, {_DID} FROM session_turns t JOIN sessions s ON s.pk = t.session
+    WHERE t.session = ? AND t.first_seq = ?
 """
 
 
@@ -42,8 +60,7 @@ class Mean(NamedTuple):
     turns: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreflightReport:
+class PreflightReport(NamedTuple):
     """The decisions of the overlay by reason, and what happened in the turns that were found in the agent's log.
 
     `known_lookups` are the reads and searches whose result the session had already: it repeats an earlier one, names a
@@ -72,7 +89,7 @@ class PreflightReport:
 
 
 class _Decision(NamedTuple):
-    """What the overlay decided for one message. `pk` and `id` are those of the session in the agent's log, if any."""
+    """A row of `_DECISIONS`."""
 
     session: str
     at: float
@@ -80,60 +97,63 @@ class _Decision(NamedTuple):
     evidence: str
     tokens: int
     milliseconds: float
-    pk: int
-    id: str | None
-
-
-class _Turn(NamedTuple):
-    """What happened in a turn that is in the agent's log; `used` is unknown if it was shown no earlier turn."""
-
-    has_overlay: bool
+    log: str | None
+    request: str | None
+    did: str
     calls: int
-    corrections: int
-    used: bool | None
 
 
 class _Known(NamedTuple):
-    """Something that the agent need not look up: a memory, or the name of a session that it was shown."""
+    """Something that the agent need not look up: a memory, or the id of a session that it was shown.
+
+    It is recognised by its value, if that is long enough; otherwise its key must be there too.
+    """
 
     since: float
     key: str
     value: str
 
-    def is_in(self, result: str) -> bool:
-        """Whether a result has its value; a short one counts only beside its key."""
-        return self.value in result and (self.value.count(" ") > _MIN_WORDS or self.key in result)
-
 
 def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[MemoryEntry] = ()) -> PreflightReport:
     """The report on one project, or on all of them. `memories` are what an agent need not look up."""
-    rows = store.database.connection.execute(_DECISIONS, (project, project)).fetchall()
-    decisions = [_Decision(*row) for row in rows]
-    known = [_Known(entry.updated_at, _words(entry.key), _words(entry.value)) for entry in memories]
-    turns: list[_Turn] = []
+    decisions = [_Decision(*row) for row in store.fetch(_DECISIONS, (project, project))]
+    memory = [_Known(entry.updated_at, _words(entry.key), _words(entry.value)) for entry in memories]
+    calls = defaultdict[bool, list[int]](list)  # by whether the turn has an overlay
+    corrections = defaultdict[bool, list[int]](list)
+    used: list[bool] = []
     lookups: list[int] = []
     first: list[_Decision] = []
-    for _, group in groupby(decisions, key=lambda decision: (decision.session, decision.pk)):
+    for (_, log), group in groupby(decisions, key=lambda decision: (decision.session, decision.log)):
         of_session = list(group)
         first.append(of_session[0])
-        if of_session[0].id is not None:
-            lookups += _follow(store, of_session, known, turns)
-    used = [turn.used for turn in turns if turn.used is not None]
+        messages = list(store.messages(log)) if log else []
+        corrected = set(_corrected(messages))
+        known = list(memory)
+        for decision in of_session:
+            if decision.request is None:
+                continue
+            calls[decision.tokens > 0].append(decision.calls)
+            corrections[decision.tokens > 0].append(decision.request in corrected)
+            shown = list(_shown(store, decision))
+            if shown:
+                used.append(any(_lines(did) & _lines(decision.did) for _, did in shown))
+            known += [_Known(decision.at, "", _words(name)) for name, _ in shown]
+        lookups += _known_lookups(messages, known)
     return PreflightReport(
         turns=len(decisions),
         injected=sum(decision.tokens > 0 for decision in decisions),
         tokens=sum(decision.tokens for decision in decisions),
         reasons=dict(Counter(decision.reason for decision in decisions).most_common()),
-        calls_with=_mean([turn.calls for turn in turns if turn.has_overlay]),
-        calls_without=_mean([turn.calls for turn in turns if not turn.has_overlay]),
-        corrections_with=_mean([turn.corrections for turn in turns if turn.has_overlay]),
-        corrections_without=_mean([turn.corrections for turn in turns if not turn.has_overlay]),
+        calls_with=_mean(calls[True]),
+        calls_without=_mean(calls[False]),
+        corrections_with=_mean(corrections[True]),
+        corrections_without=_mean(corrections[False]),
         used=sum(used),
         used_of=len(used),
         used_interval=wilson(sum(used), len(used)),
         known_lookups=len(lookups),
         known_lookup_tokens=sum(lookups),
-        sessions=sum(decision.id is not None for decision in first),
+        sessions=sum(decision.log is not None for decision in first),
         p50_ms=_quantile(decisions, 0.5),
         p95_ms=_quantile(decisions, 0.95),
         first_turn_p50_ms=_quantile(first, 0.5),
@@ -141,43 +161,19 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
     )
 
 
-def _follow(
-    store: SQLSessionStore, decisions: Sequence[_Decision], memories: Iterable[_Known], turns: list[_Turn]
-) -> Iterator[int]:
-    """Add what happened in the turns of one session; the tokens of each look-up of what was known."""
-    session, lookup = decisions[0].pk, SessionLookup(store.database.connection)
-    messages, order = list(store.messages(str(decisions[0].id))), lookup.sequence(session)
-    corrected = {order.get(message.native_id) for message in _corrected(messages)}
-    known = list(memories)
-    for decision in decisions:
-        near = "abs(at - ?) < ? ORDER BY abs(at - ?)"
-        seq, own = _turn(store, near, session, decision.at, _MAX_DELAY, decision.at)
-        if seq is None:
-            continue
-        earlier = [key.split(":") for key in json.loads(decision.evidence) if key[0].isdigit()]
-        used = False
-        for number, first_seq, *_ in earlier:
-            used = used or not own.isdisjoint(_turn(store, "first_seq = ?", int(number), int(first_seq))[1])
-            for names in store.fetch("SELECT id, native_id FROM sessions WHERE pk = ?", (int(number),)):
-                known += [_Known(decision.at, "", _words(name)) for name in names]
-        calls = lookup.count_calls(session, seq, store.fetch(_NEXT, (session, seq))[0][0])
-        turns.append(_Turn(decision.tokens > 0, calls, seq in corrected, used if earlier else None))
-    return _known_lookups(messages, known)
+def _shown(store: SQLSessionStore, decision: _Decision) -> Iterator[tuple[str, str]]:
+    """The earlier turns that a turn was shown: the session, and what was done."""
+    for key in json.loads(decision.evidence):
+        if key[0].isdigit():
+            yield from store.fetch(_SHOWN, tuple(map(int, key.split(":")[:2])))
 
 
-def _turn(store: SQLSessionStore, condition: str, *values: object) -> tuple[int | None, set[str]]:
-    """Where a turn of a session starts, and the files and commands that it used."""
-    for first_seq, *texts in store.fetch(f"{_TURN} {condition} LIMIT 1", values):
-        return first_seq, {*"\n".join(texts).split("\n")} - {""}
-    return None, set()
-
-
-def _corrected(messages: Sequence[Message]) -> Iterator[Message]:
+def _corrected(messages: Sequence[Message]) -> Iterator[str]:
     """The user's messages after whose turn the next one corrects the agent."""
     requests = [place for place, message in enumerate(messages) if own_words(message)]
     for place, following in pairwise(requests):
         if writing_style(messages[place : following + 1]).feedback.get("corrective"):
-            yield messages[place]
+            yield messages[place].native_id
 
 
 def _known_lookups(messages: Sequence[Message], known: Sequence[_Known]) -> Iterator[int]:
@@ -185,24 +181,27 @@ def _known_lookups(messages: Sequence[Message], known: Sequence[_Known]) -> Iter
     seen: set[tuple[str, str]] = set()
     times = [message.timestamp for message in messages for _ in message.tool_calls]
     for at, step in zip(times, steps(messages), strict=True):
-        call, result = step.call, step.result.text if step.result else ""
-        if result and _looks_up(call.name, call.arguments):
-            words = _words(result)
+        asked = (step.call.name, step.call.arguments)
+        if step.result and step.result.text and _looks_up(*asked):
             now = at.timestamp() if at else 0.0
-            is_repeated = (call.name, call.arguments) in seen
-            if is_repeated or any(fact.since < now and fact.is_in(words) for fact in known):
-                yield count(result)
-            seen.add((call.name, call.arguments))
+            words = _words(step.result.text)
+            found = [fact for fact in known if fact.since < now and fact.value in words]
+            if asked in seen or any(fact.key in words or fact.value.count(" ") > _MIN_WORDS for fact in found):
+                yield count(step.result.text)
+            seen.add(asked)
 
 
 def _words(text: str) -> str:
     return f" {' '.join(split_words(text))} "
 
 
+def _lines(text: str) -> set[str]:
+    return set(text.split("\n")) - {""}
+
+
 def _looks_up(tool: str, arguments: str) -> bool:
     """Whether a call reads or searches something, such as files, past sessions or memories."""
-    name = tool.lower()
-    return "recall" in name or "memory" in name or role_of(tool, arguments) in ("read", "look")
+    return "recall" in tool or "memory" in tool or role_of(tool, arguments) in ("read", "look")
 
 
 def _mean(values: Sequence[int]) -> Mean:
@@ -211,4 +210,4 @@ def _mean(values: Sequence[int]) -> Mean:
 
 def _quantile(decisions: Sequence[_Decision], share: float) -> float | None:
     times = sorted(decision.milliseconds for decision in decisions)
-    return times[max(0, ceil(share * len(times)) - 1)] if times else None
+    return times[ceil(share * len(times)) - 1] if times else None
