@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from warmstart.config import Settings, ambient_settings, expand_user
 from warmstart.errors import (
+    ConfigError,
     EntryNotFound,
     SessionNotFound,
     StoreError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from warmstart.profile.values import Profile
     from warmstart.recall.evidence import Evidence
     from warmstart.recall.recall import Recall
+    from warmstart.recall.semantic import SemanticIndex
     from warmstart.run import Run
     from warmstart.sessions.sync import SyncReport
     from warmstart.templates.brief import Brief
@@ -259,6 +261,15 @@ class Warmstart:
         from warmstart.recall import Recall, open_semantic_index
 
         return Recall(self.store, semantic=open_semantic_index(self.store, self.settings))
+
+    def local_vectors(self) -> SemanticIndex | None:
+        """The vectors for the overlay, if they are computed on this machine."""
+        from warmstart.embedding.files import has_vectors
+
+        with suppress(ConfigError, StoreError):
+            semantic = self.searcher.semantic if has_vectors(self.store.database) else None
+            return semantic if semantic and semantic.embedder.local else None
+        return None
 
     def recall(
         self,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from warmstart.experiments.store import Experiments
     from warmstart.handoff.policy import HandoffResult
     from warmstart.handoff.store import Handoffs
+    from warmstart.recall.semantic import SemanticIndex
     from warmstart.redact.redactor import Redactor
     from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.templates.brief import Brief
@@ -71,6 +72,7 @@ class Services(Protocol):
     @property
     def experiments(self) -> Experiments: ...
     def update(self) -> None: ...
+    def local_vectors(self) -> SemanticIndex | None: ...
 
 
 class Run:
@@ -238,6 +240,7 @@ class Run:
             project=self.project,
             host=self.host,
             policy=policy,
+            semantic=self._app.local_vectors(),
         )
 
     def before_turn(self, message: str) -> str | None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from warmstart.memory.values import MemoryEntry
     from warmstart.preflight.memories import Memory
     from warmstart.recall.ranking import Turn
+    from warmstart.recall.semantic import SemanticIndex
     from warmstart.storage.database import Connection
     from warmstart.text.excerpt import Weigher
 
@@ -126,8 +127,17 @@ class Preflight:
     """Decides what to show in the turns of one session, on an open connection to the store."""
 
     def __init__(
-        self, connection: Connection, dialect: str, *, session: str, project: str, host: str = "", policy: Policy
+        self,
+        connection: Connection,
+        dialect: str,
+        *,
+        session: str,
+        project: str,
+        host: str = "",
+        policy: Policy,
+        semantic: SemanticIndex | None = None,
     ) -> None:
+        self._semantic = semantic
         self._connection = connection
         self._run = connection.execute
         self._dialect = dialect
@@ -253,12 +263,14 @@ class Preflight:
         without = [row[0] for row in self._run(_OUT_OF_SCOPE, (self._session, self._session)).fetchall()]
         scope = Scope(projects=(self._project,), without=without)
         found = find_turns(self._connection, self._dialect, stems, scope)
+        if self._semantic is not None:
+            self._semantic.add(found, message, scope, self._limit.deadline)
         used = {found.terms[place] for turn in found.turns for place in turn.counts}
         weights: dict[str, float] = {}
         for stem in stems:
             if stem in found.terms or stem not in found.known:
                 weights[stem] = rarity(found.known[stem] if stem in used else 1, found.documents)
-        total = sum(weights.values())
+        total = sum(weights.values()) or 1.0
         for turn in found.turns:
             turn.share = sum(weights[found.terms[place]] for place in turn.counts) / total
         return found.turns, weights

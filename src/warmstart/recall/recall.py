@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 import warmstart.recall.ranking as ranking
-from warmstart.errors import EmbedderError, StoreError
+from warmstart.errors import StoreError
 from warmstart.profile.calls import SHELLS
 from warmstart.recall.evidence import Evidence, Passage, Renderer, Statement, order_updates
 from warmstart.recall.index import Index, Progress
@@ -71,7 +71,7 @@ class Recall:
         self._lookup = SessionLookup(self._db.connection)
         self._texts = store.index
         self._clock = clock
-        self._semantic = semantic
+        self.semantic = semantic
         self.pending = 0
 
     def update(self, progress: Progress | None = None) -> int:
@@ -118,7 +118,8 @@ class Recall:
             search = _Search(query, selection, scope, found, {})
             hits: dict[int, PassageText] = {}
             with suppress(Interrupted), self._limit(began + _RANK_BY * seconds):
-                self._add_meaning(search, began + _RANK_BY * seconds)
+                if self.semantic is not None:
+                    self.semantic.add(found, text, scope, began + _RANK_BY * seconds)
                 self._add_names(search)
                 hits = self._add_output(search)
                 self._add_dates(search)
@@ -145,15 +146,6 @@ class Recall:
         return Scope(projects=projects, sessions=frozenset(selection.sessions))
 
     # -- what adds to the score of a turn
-
-    def _add_meaning(self, search: _Search, deadline: float) -> None:
-        """Add the similarity of the meaning, and the turns that are near in meaning only."""
-        semantic, found = self._semantic, search.found
-        if semantic is None:
-            return
-        # If a service does not answer, or the file is damaged, use words only.
-        with suppress(EmbedderError, StoreError):
-            semantic.add(found, search.query, search.scope, deadline)
 
     def _add_names(self, search: _Search) -> None:
         """Raise the turns that contain a name of the query as it was typed."""

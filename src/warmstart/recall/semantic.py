@@ -7,6 +7,7 @@ its words, and every turn gets the cosine of its similarity, in units of the bes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import isinf
 from time import monotonic
 from typing import Self
@@ -17,8 +18,9 @@ from warmstart.config import Settings
 from warmstart.embedding.embedders import Embedder, Matrix
 from warmstart.embedding.index import VectorIndex, create_vector_index, open_vector_index, prune_vector_index
 from warmstart.embedding.vectors import Progress
-from warmstart.recall.query import Query
-from warmstart.recall.ranking import Turn, rarity
+from warmstart.errors import EmbedderError, StoreError
+from warmstart.recall.query import Query, parse
+from warmstart.recall.ranking import Turn, in_order, rarity
 from warmstart.recall.search import Found, Scope, read_turns, turn_at
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import SessionLookup
@@ -76,13 +78,25 @@ class SemanticIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add(self, found: Found, query: Query, scope: Scope, deadline: float) -> None:
+    def add(self, found: Found, text: str, scope: Scope, deadline: float) -> None:
         """Add the turns near a query to those with its words, and to all of them a score for their similarity.
 
-        A scope of some projects must name their sessions: vectors know nothing about projects.
+        If a service does not answer, or the file is damaged, the turns stay as they are.
         """
-        if scope.projects is not None and scope.sessions is None:
-            raise ValueError("a search by meaning needs the sessions of the projects")
+        with suppress(EmbedderError, StoreError):
+            self._add(found, parse(text), self._name_sessions(scope), deadline)
+            found.turns = in_order(found.turns)
+
+    def _name_sessions(self, scope: Scope) -> Scope:
+        """The same scope with the sessions of its projects, because vectors know nothing about projects."""
+        if scope.projects is None or scope.sessions is not None:
+            return scope
+        sessions: set[int] = set()
+        for project in scope.projects:
+            sessions.update(self._lookup.select(project=project).sessions or ())
+        return Scope(projects=scope.projects, sessions=sessions, without=scope.without)
+
+    def _add(self, found: Found, query: Query, scope: Scope, deadline: float) -> None:
         weights = {word.word: rarity(found.known.get(word.stem, 1), found.documents) for word in query.words}
         seconds = TIMEOUT if isinf(deadline) else deadline - monotonic()
         vector = self._index.embed(query.text[:MAX_QUERY], weights, seconds) if weights else None
