@@ -16,7 +16,7 @@ TEXTS = tomllib.loads(Path(__file__).with_name("languages.toml").read_text(encod
 QUESTIONS = TEXTS["questions"]
 
 # The least number of the 14 questions that must be answered.
-MIN_RIGHT = {"en": 12, "de": 10, "es": 11, "zh": 12}
+MIN_RIGHT = {"en": 13, "de": 10, "es": 12, "zh": 13}
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from warmstart.recall.search import Found, Scope, read_turns, turn_at
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import SessionLookup
 
-WEIGHT = 0.2
+WEIGHT = 0.1
 MAX_NEAR = 50  # messages that are near the query, and turns with its words that are compared with it
 MAX_SESSIONS = 200  # a scope with more is searched like the whole store
 MAX_QUERY = 4000  # characters
