@@ -328,7 +328,7 @@ def show_gate(store: SQLiteSessionStore, labels: Labels) -> None:
         counts: dict[tuple[bool, bool], int] = defaultdict(int)
         for key, text in texts.items():
             if chosen(labels[key]):
-                counts[points_to_earlier_work(text, _number(labels[key])), labels[key]["points"]] += 1
+                counts[points_to_earlier_work(text.lower(), _number(labels[key])), labels[key]["points"]] += 1
         both, wrong, missed = counts[True, True], counts[True, False], counts[False, True]
         print(
             f"  points to earlier work, {name:<13} precision {both / max(1, both + wrong):.2f} "

@@ -70,9 +70,8 @@ def classify(message: str, number: int) -> Verdict:
 
 
 def points_to_earlier_work(text: str, number: int) -> bool:
-    """Whether a message refers to something that only earlier sessions know."""
-    text = text.lower()
-    return bool(_EARLIER.search(text) or (number == 0 and _PRODUCT.search(text[:600])))
+    """Whether a message, in lower case, refers to something that only earlier sessions know."""
+    return bool(_EARLIER.search(text) or (not number and _PRODUCT.search(text[:600])))
 
 
 def _approves(text: str) -> bool:

@@ -49,7 +49,7 @@ class Memory:
     def __init__(self, key: str, value: str, metadata: str, updated_at: float) -> None:
         self.key = key
         self.value = value
-        self.metadata = json.loads(metadata or "{}")
+        self.metadata = json.loads(metadata)
         self.updated_at = updated_at
         self.version = (updated_at, len(key) + len(value))  # by which it was judged
         author = author_of(self.metadata)
@@ -61,9 +61,11 @@ class Memory:
 
 def find_memories(connection: Connection, dialect: str, text: str, *, project: str) -> list[Memory]:
     """The memories that a session in a project may see and that the text is about, the user's first, best first."""
-    terms = _terms(text[: _MAX_CHARACTERS + 1])
-    if not terms or len(terms) > _MAX_TERMS or len(text) > _MAX_CHARACTERS:
+    if len(text) > _MAX_CHARACTERS:
         return []  # a long text shares something with every memory
+    terms = _terms(text)
+    if not terms or len(terms) > _MAX_TERMS:
+        return []
     matches = " + ".join([_CONTAINS[dialect]] * len(terms))
     beginnings = [term.removesuffix("i") for term in terms]  # the stem of "deploy" is "deploi"
     places = ("", f"project:{project}", f"{NOTES}{project}")

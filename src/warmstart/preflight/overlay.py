@@ -54,7 +54,6 @@ _MAX_LOOKED_AT = 12  # turns that may be quoted
 _NEAREST = 3  # sessions, of which the newest is shown
 _MAX_FILES, _MAX_COMMANDS = 8, 3
 _MAX_MEMORIES = {True: 2, False: 1}  # of the user, and of agents
-_NOTE_SECONDS = 1.0  # to record an event, while no turn is waiting
 # Stems of words about when something was said, not what: they do not count as missing.
 _WHEN = frozenset(("ago", "earlier", "last", "previou", "previous", "recent", "session", "time", "todai", "yesterdai"))
 
@@ -176,7 +175,7 @@ class Preflight:
         if self._policy.inject != "off":
             overlay = Overlay("noted")
             overlay.evidence += shown
-            self._limit.deadline = time.monotonic() + _NOTE_SECONDS
+            self._limit.deadline = time.monotonic() + 1.0  # no turn is waiting
             self._record(overlay, event)
 
     def last_note(self) -> str:
@@ -237,9 +236,9 @@ class Preflight:
         points = verdict == "points to earlier work"
         notes = self._remembered(message, shown)
         reason = "remembered" if notes else str(verdict)
-        if number == 0 or points or self._policy.inject == "always":
+        if not number or points or self._policy.inject == "always":
             turns, weights = self._search(message)
-            work = self._work(turns, message) if number == 0 else []
+            work = [] if number else self._work(turns, message)
             quotes = self._quotes(turns, message, weights, shown) if points or not work else []
             if work:
                 reason = "done before"
@@ -405,5 +404,6 @@ def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
 
 def _frame(lines: Sequence[str], salt: str) -> str:
     """The lines between delimiters that contain a hash of the lines, so that no line can close them."""
-    nonce = _digest("\n".join((salt, *lines)))
-    return "\n".join([_HEADER.format(nonce), *(f"- {line}" for line in lines), _FOOTER.format(nonce)])
+    text = "\n".join(f"- {line}" for line in lines)
+    nonce = _digest(f"{salt}\n{text}")
+    return f"{_HEADER.format(nonce)}\n{text}\n{_FOOTER.format(nonce)}"

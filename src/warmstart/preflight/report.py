@@ -16,6 +16,7 @@ from typing import NamedTuple
 from warmstart.memory.values import MemoryEntry
 from warmstart.profile.feedback import own_words, writing_style
 from warmstart.profile.tools import role_of
+from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, steps
 from warmstart.stats import Interval, wilson
@@ -24,8 +25,8 @@ from warmstart.tokens import count
 
 _MIN_WORDS = 3  # of a memory that is recognised by its value alone
 _DID = "t.changed || '\n' || t.read || '\n' || t.ran"
-# What the overlay decided; and of the agent's log, if it is there: the session, the message that the turn begins with
-# (within two minutes of the hook), what the turn did, and its calls.
+# What the overlay decided; and of the agent's log, if it is there: the session, where the turn begins (within two
+# minutes of the hook), where the next one begins, and what the turn did.
 _DECISIONS = f"""
     WITH decisions AS (
         SELECT p.*, s.pk, s.id AS log, (
@@ -36,15 +37,10 @@ _DECISIONS = f"""
         FROM preflight_turns p LEFT JOIN sessions s ON s.native_id = p.session
         WHERE p.event = 'prompt' AND (? = '' OR p.project = ?)
     )
-    SELECT d.session, d.at, d.reason, d.evidence, d.tokens, d.milliseconds, d.log, m.native_id, {_DID}, (
-        SELECT count(*) FROM messages n JOIN tool_calls c ON c.message = n.pk
-        WHERE n.session = d.pk AND n.seq >= d.first_seq AND n.seq < coalesce((
-            SELECT min(first_seq) FROM session_turns WHERE session = d.pk AND first_seq > d.first_seq
-        ), 2147483647)
-    )
-    FROM decisions d
-    LEFT JOIN session_turns t ON t.session = d.pk AND t.first_seq = d.first_seq
-    LEFT JOIN messages m ON m.session = d.pk AND m.seq = d.first_seq
+    SELECT d.session, d.at, d.reason, d.evidence, d.tokens, d.milliseconds, d.pk, d.log, d.first_seq, coalesce((
+        SELECT min(first_seq) FROM session_turns WHERE session = d.pk AND first_seq > d.first_seq
+    ), 2147483647), {_DID}
+    FROM decisions d LEFT JOIN session_turns t ON t.session = d.pk AND t.first_seq = d.first_seq
     ORDER BY d.session, d.pk, d.id
 """
 _SHOWN = f"""
@@ -97,17 +93,15 @@ class _Decision(NamedTuple):
     evidence: str
     tokens: int
     milliseconds: float
+    pk: int
     log: str | None
-    request: str | None
+    first: int | None
+    end: int
     did: str
-    calls: int
 
 
 class _Known(NamedTuple):
-    """Something that the agent need not look up: a memory, or the id of a session that it was shown.
-
-    It is recognised by its value, if that is long enough; otherwise its key must be there too.
-    """
+    """Something that the agent need not look up: a memory, or the id of a session that it was shown."""
 
     since: float
     key: str
@@ -118,6 +112,7 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
     """The report on one project, or on all of them. `memories` are what an agent need not look up."""
     decisions = [_Decision(*row) for row in store.fetch(_DECISIONS, (project, project))]
     memory = [_Known(entry.updated_at, _words(entry.key), _words(entry.value)) for entry in memories]
+    lookup = SessionLookup(store.database.connection)
     calls = defaultdict[bool, list[int]](list)  # by whether the turn has an overlay
     corrections = defaultdict[bool, list[int]](list)
     used: list[bool] = []
@@ -127,13 +122,15 @@ def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[Memo
         of_session = list(group)
         first.append(of_session[0])
         messages = list(store.messages(log)) if log else []
-        corrected = set(_corrected(messages))
+        order = lookup.sequence(of_session[0].pk)
+        corrected = {order[name] for name in _corrected(messages)}
         known = list(memory)
         for decision in of_session:
-            if decision.request is None:
+            if decision.first is None:
                 continue
-            calls[decision.tokens > 0].append(decision.calls)
-            corrections[decision.tokens > 0].append(decision.request in corrected)
+            has_overlay = decision.tokens > 0
+            calls[has_overlay].append(lookup.count_calls(decision.pk, decision.first, decision.end))
+            corrections[has_overlay].append(decision.first in corrected)
             shown = list(_shown(store, decision))
             if shown:
                 used.append(any(_lines(did) & _lines(decision.did) for _, did in shown))
@@ -182,12 +179,16 @@ def _known_lookups(messages: Sequence[Message], known: Sequence[_Known]) -> Iter
     times = [message.timestamp for message in messages for _ in message.tool_calls]
     for at, step in zip(times, steps(messages), strict=True):
         asked = (step.call.name, step.call.arguments)
-        if step.result and step.result.text and _looks_up(*asked):
+        result = step.result.text if step.result else ""
+        if result and _looks_up(*asked):
             now = at.timestamp() if at else 0.0
-            words = _words(step.result.text)
-            found = [fact for fact in known if fact.since < now and fact.value in words]
-            if asked in seen or any(fact.key in words or fact.value.count(" ") > _MIN_WORDS for fact in found):
-                yield count(step.result.text)
+            words = _words(result)
+            is_known = any(  # a short value counts only beside its key
+                fact.since < now and fact.value in words and (fact.value.count(" ") > _MIN_WORDS or fact.key in words)
+                for fact in known
+            )
+            if asked in seen or is_known:
+                yield count(result)
             seen.add(asked)
 
 

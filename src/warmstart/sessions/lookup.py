@@ -184,6 +184,15 @@ class SessionLookup:
             numbers.update(rows.fetchall())
         return numbers
 
+    def count_calls(self, session: int, first: int, end: int) -> int:
+        """The number of tool calls from one position in a session up to another."""
+        row = self._run(
+            "SELECT count(*) FROM messages m JOIN tool_calls c ON c.message = m.pk "
+            "WHERE m.session = ? AND m.seq >= ? AND m.seq < ?",
+            (session, first, end),
+        ).fetchone()
+        return int(row[0])
+
     # -- texts
 
     def content(self, session: int) -> Content:
