@@ -9,11 +9,13 @@ the index in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from warmstart.embedding.files import MIGRATIONS as VECTOR_MIGRATIONS
+from warmstart.errors import StoreError
 from warmstart.recall.ranking import FIELDS
-from warmstart.recall.turns import Section, Terms, read_terms, split
+from warmstart.recall.turns import Section, read_terms, split
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.skip import CONTENT_ERRORS, log_skip
@@ -28,9 +30,11 @@ _BATCH_ROWS = 40  # per statement
 _TURN_COLUMNS = ("id", "session", "number", "first_seq", "last_seq", "hash", *FIELDS, "terms", "counts")
 _INSERT_TURNS = f"INSERT INTO recall_turns ({', '.join(_TURN_COLUMNS)}) VALUES "
 _ONE_TURN = f"({', '.join('?' * len(_TURN_COLUMNS))})"
-_SUM = ", ".join(f"coalesce(sum({field}), 0)" for field in FIELDS)
-_COUNT = f"SELECT count(*), {_SUM} FROM recall_turns WHERE session = ?"
-_GROW = f"UPDATE recall_sessions SET turns = ?, {', '.join(f'{field} = ?' for field in FIELDS)} WHERE session = ?"
+_SUMS = ", ".join(f"coalesce(sum({field}), 0)" for field in FIELDS)
+_COUNT_TURNS = (
+    f"UPDATE recall_sessions SET (turns, {', '.join(FIELDS)}) = "
+    f"(SELECT count(*), {_SUMS} FROM recall_turns WHERE session = ?1) WHERE session = ?1"
+)
 _ADD_SESSION = (
     f"INSERT INTO recall_sessions (session, turns, {', '.join(FIELDS)}) VALUES (?, 0, 0, 0, 0, 0) "
     "ON CONFLICT (session) DO NOTHING"
@@ -72,7 +76,7 @@ class Index:
 
     def _merge(self) -> None:
         """Merge the segments of the index, because a search looks every term up in each of them."""
-        with self._db.translate_errors():
+        with suppress(StoreError), self._db.translate_errors():  # another process may be writing
             before, changes = -_MERGE_CHANGES, 0
             while changes - before >= _MERGE_CHANGES:
                 before = changes
@@ -106,36 +110,27 @@ class Index:
     def _index_session(self, connection: Connection, session: int) -> int:
         """Replace the turns of a session that changed. Returns how many there were."""
         content = self._lookup.content(session)
-        known = {
-            (number, first_seq, last_seq, digest): turn
-            for turn, number, first_seq, last_seq, digest in connection.execute(
-                "SELECT id, number, first_seq, last_seq, hash FROM recall_turns WHERE session = ?", (session,)
-            ).fetchall()
-        }
+        rows = connection.execute("SELECT number, hash, id FROM recall_turns WHERE session = ?", (session,))
+        known = {(number, digest): turn for number, digest, turn in rows.fetchall()}
         changed: list[tuple[int, int, Section]] = []
         for number, section in enumerate(split(content.title, content.branch, content.texts)):
             digest = section.hash(content.project)
-            if known.pop((number, section.first_seq, section.last_seq, digest), None) is None:
+            if known.pop((number, digest), None) is None:
                 changed.append((number, digest, section))
         if not changed and not known:
             return 0
         # Nothing is written before all is read: a session that cannot be read must stay as it was.
         ids = next_ids(connection, "recall_turns", "id")
-        rows: list[tuple[Any, ...]] = []
+        new: list[tuple[Any, ...]] = []
         for number, digest, section in changed:
             bodies = self._lookup.bodies({text.text for text in section.texts})
             terms = read_terms(section, bodies, content.project)
-            rows.append(_row(next(ids), session, number, digest, section, terms))
+            place = (next(ids), session, number, section.first_seq, section.last_seq, digest)
+            new.append((*place, *terms.lengths, terms.stems, terms.counts))
         connection.execute(_ADD_SESSION, (session,))
         connection.executemany("DELETE FROM recall_turns WHERE id = ?", [(turn,) for turn in known.values()])
-        for batch in batches(rows, _BATCH_ROWS):
+        for batch in batches(new, _BATCH_ROWS):
             values = [value for row in batch for value in row]
             connection.execute(_INSERT_TURNS + ", ".join([_ONE_TURN] * len(batch)), values)
-        totals = connection.execute(_COUNT, (session,)).fetchone()
-        connection.execute(_GROW, (*map(int, totals), session))
-        return len(rows)
-
-
-def _row(id: int, session: int, number: int, digest: int, section: Section, terms: Terms) -> tuple[Any, ...]:
-    places = (id, session, number, section.first_seq, section.last_seq, digest)
-    return (*places, *terms.lengths, terms.stems, terms.counts)
+        connection.execute(_COUNT_TURNS, (session,))
+        return len(new)

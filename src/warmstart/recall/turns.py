@@ -44,7 +44,7 @@ class Section:
 
     def hash(self, project: str) -> int:
         """A number that changes with the content."""
-        digest = blake2b(project.encode("utf-8", "replace"), digest_size=8)
+        digest = blake2b(f"{self.first_seq} {self.last_seq} {project}".encode("utf-8", "replace"), digest_size=8)
         for text in self.texts:
             digest.update(text.kind.encode("utf-8", "replace") + b"\0" + text.hash)
         digest.update("\0".join(self.facts).encode("utf-8", "replace"))
