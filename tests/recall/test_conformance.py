@@ -14,6 +14,7 @@ import pytest
 from tests.recall.stores import NOW, SUBJECTS, content_of_index, fill, keep
 from warmstart import Evidence, Message, ToolCall, ToolResult
 from warmstart.recall import search
+from warmstart.recall.index import Index
 from warmstart.recall.recall import Recall
 from warmstart.recall.search import Found, Scope, find_turns, project_term
 from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
@@ -196,6 +197,6 @@ def test_the_newest_turns_are_read_if_more_are_as_good(store, monkeypatch, limit
     monkeypatch.setattr(search, limit, value)
     for number in range(20):
         keep(store, f"s{number}", "the tide")
-    Recall(store).rebuild()  # in one update, as after the first sync
+    Index(store).rebuild()  # in one update, as after the first sync
     newest = store.fetch("SELECT pk FROM sessions ORDER BY pk DESC LIMIT ?", (count,))
     assert [turn.session for turn in find(store, "tide").turns] == [row[0] for row in newest]

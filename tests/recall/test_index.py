@@ -112,7 +112,7 @@ def test_after_a_change_the_index_is_what_a_rebuild_makes(
     change(store)
     recall.update()
     after = content_of_index(store)
-    recall.rebuild()
+    Index(store).rebuild()
 
     assert after != before
     assert after == content_of_index(store)
@@ -136,7 +136,7 @@ def test_random_changes_leave_the_index_that_a_rebuild_makes(store, recall):
             recall.update()
     recall.update()
     after = content_of_index(store)
-    recall.rebuild()
+    Index(store).rebuild()
     assert after == content_of_index(store)
     assert after["turns"]
 
@@ -198,7 +198,7 @@ def test_a_scrub_with_nothing_to_remove_leaves_the_index_alone(store, recall):
 def test_the_index_can_be_rebuilt(store, recall):
     keep(store, "one", "the tide table")
     assert natives(recall, "tide") == ["one"]
-    assert recall.rebuild() == 1
+    assert Index(store).rebuild() == 1
     assert natives(recall, "tide") == ["one"]
 
 
@@ -248,7 +248,7 @@ def test_several_processes_update_at_once(store, url, processes):
     recall = Recall(store)
     assert all(natives(recall, f"word{number}") == [f"s{number}"] for number in range(60))
     after = content_of_index(store)
-    recall.rebuild()
+    Index(store).rebuild()
     assert after == content_of_index(store)
 
 

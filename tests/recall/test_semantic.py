@@ -16,7 +16,7 @@ from warmstart import Evidence, Message, Settings, ToolResult
 from warmstart.embedding import open_vectors
 from warmstart.embedding.embedders import Embedder, Matrix, WordLlamaEmbedder
 from warmstart.errors import ConfigError, EmbedderError, StoreError
-from warmstart.recall.query import parse
+from warmstart.recall.index import Index
 from warmstart.recall.recall import Recall
 from warmstart.recall.search import Found, Scope
 from warmstart.recall.semantic import SemanticIndex, create_semantic_index, delete_old_vectors, open_semantic_index
@@ -126,10 +126,14 @@ def test_vectors_stay_inside_the_project(store, semantic):
     assert recall.search("payment overdue", project="/src/b")
 
 
-def test_a_project_without_its_sessions_is_refused(store, semantic):
+def test_a_scope_of_projects_brings_nothing_from_others(store, semantic):
+    keep(store, "mine", "my puppy chewed the couch", project="/src/a")
+    keep(store, "theirs", "their puppy chewed the sofa", project="/src/b")
+    hybrid(store, semantic)
     found = Found({}, 0)
-    with pytest.raises(ValueError, match="sessions of the projects"):
-        semantic.add(found, parse("dogs"), Scope(projects=["/src/a"]), inf)
+    semantic.add(found, "dog destroyed furniture", Scope(projects=["/src/a"]), inf)
+    mine = store.fetch("SELECT pk FROM sessions WHERE native_id = 'mine'")
+    assert [(turn.session,) for turn in found.turns] == mine
 
 
 def test_injected_text_and_summaries_have_no_vectors(store, semantic):
@@ -209,7 +213,7 @@ def test_a_rebuilt_index_keeps_its_vectors(store, settings):
     for number in range(30):
         keep(store, f"s{number}", *(f"text {number} {place}" for place in range(20)))
     assert embedded(store, settings, toy) == 600
-    Recall(store).rebuild()
+    Index(store).rebuild()
     assert embedded(store, settings, toy) == 0
     assert len(toy.given) == 600
 
@@ -294,7 +298,7 @@ def test_another_process_may_index_in_the_middle_of_a_search(store, settings, ur
         nearest = semantic._vectors.nearest
 
         def late(*arguments):
-            Recall(other).rebuild()
+            Index(other).rebuild()
             embedded(other, settings, toy)
             return nearest(*arguments)
 

@@ -114,8 +114,6 @@ def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], means: Sequen
 
 def _score_sessions(turns: Sequence[Turn], means: Sequence[float], sessions: int) -> None:
     """Add to every turn the score of its session, as far as these turns show it."""
-    if not SESSION:
-        return
     counts: dict[int, dict[int, list[int]]] = {}
     lengths: dict[int, Sequence[int]] = {}
     for turn in turns:

@@ -78,10 +78,6 @@ class Recall:
         """Index new and changed sessions. Returns how many there were. Safe for many processes at once."""
         return self._index.update(progress)
 
-    def rebuild(self, progress: Progress | None = None) -> int:
-        """Rebuild the index from the sessions. Returns how many there are."""
-        return self._index.rebuild(progress)
-
     def search(
         self,
         text: str,
@@ -111,7 +107,10 @@ class Recall:
                 selection = self._lookup.select(
                     project=project, agents=agents, since=since, exclude_session=exclude_session
                 )
-                scope = self._scope(selection, project)
+                scope = Scope()
+                if selection.sessions is not None:
+                    projects = None if project is None else self._lookup.projects(selection)
+                    scope = Scope(projects=projects, sessions=frozenset(selection.sessions))
                 found = find_turns(self._db.connection, self._db.DIALECT, [word.stem for word in query.words], scope)
                 if query.content and query.content.isdisjoint(found.known):
                     found.turns.clear()  # they have only words that say when
@@ -139,18 +138,12 @@ class Recall:
                 self._index.update()
             self.pending = self._index.pending()
 
-    def _scope(self, selection: Selection, project: str | None) -> Scope:
-        if selection.sessions is None:
-            return Scope()
-        projects = None if project is None else self._lookup.projects(selection)
-        return Scope(projects=projects, sessions=frozenset(selection.sessions))
-
     # -- what adds to the score of a turn
 
     def _add_names(self, search: _Search) -> None:
         """Raise the turns that contain a name of the query as it was typed."""
         places = {term: place for place, term in enumerate(search.found.terms)}
-        for name in search.query.names if ranking.NAMES else ():
+        for name in search.query.names:
             stems = {places[stem] for stem in name.stems if stem in places}
             if len(name.stems) < 2 or not stems:
                 continue  # a single word is as exact as it can be
@@ -195,9 +188,7 @@ class Recall:
     def _add_dates(self, search: _Search) -> None:
         """Raise the turns of sessions near the dates in the query, and add those sessions if it is only a date."""
         query, found = search.query, search.found
-        if not ranking.DATES or not query.may_have_date:
-            return
-        if not found.turns and query.content:
+        if not query.may_have_date or (query.content and not found.turns):
             return
         close = self._search_dates(query.text, search.selection)
         for turn in found.turns:

@@ -80,12 +80,11 @@ def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope
     turns, sessions, *words = connection.execute(_STATE).fetchone() or (0, 0, 0, 0, 0, 0)
     projects = [] if scope.projects is None else [project_term(project) for project in scope.projects]
     known = _frequencies(connection, [*dict.fromkeys(stems), *projects])
-    inside = sum(known.pop(term, 0) for term in projects)
+    inside = turns if scope.projects is None else sum(known.pop(term, 0) for term in projects)
     found = Found(known, turns)
-    if not known or not turns or (scope.projects is not None and not inside):
+    if not known or not inside:
         return found
-    share = inside / turns if scope.projects is not None else 1.0
-    found.terms = _rarest(known, max(share, _SCAN))
+    found.terms = _rarest(known, max(inside / turns, _SCAN))
     postings = _postings(connection, dialect, found.terms, projects)
     found.turns = _read(connection, found, postings, scope)
     rarities = [rarity(known[term], turns) for term in found.terms]
