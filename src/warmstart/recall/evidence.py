@@ -111,7 +111,7 @@ class Renderer:
 
     def __init__(self, query: Query, rarities: Mapping[str, float]) -> None:
         self.weigher = Weigher(query.text, rarities, (name.text for name in query.names))
-        self._words = {word.stem: word.word for word in query.words}
+        self._words = query.words
         self._names = [name.text for name in query.names if not name.text.isalnum()]
         self._terms = tuple(self._words[stem] for stem in rarities if stem in self._words)
 

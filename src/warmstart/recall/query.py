@@ -48,18 +48,11 @@ _YEAR = re.compile(r"20\d\d")
 _IGNORED = STOPWORDS | frozenset(_ASKING.split())
 
 
-class Word(NamedTuple):
-    """A word of a query, and its stem in the index."""
-
-    word: str
-    stem: str
-
-
 class Query(NamedTuple):
-    """A parsed query. `content` are the stems that say what is asked for, without those that say when."""
+    """A parsed query: its words by stem. `content` are the stems that say what is asked for, without those for when."""
 
     text: str
-    words: tuple[Word, ...]
+    words: dict[str, str]
     names: tuple[Name, ...]
     content: set[str]
     may_have_date: bool
@@ -78,8 +71,7 @@ def parse(text: str) -> Query:
     dates = set(map(stem_word, _DATES.split()))
     may_have_date = not dates.isdisjoint(stems.values()) or any(map(_YEAR.fullmatch, tokens))
     tokens = [word for word in tokens if word not in _IGNORED] or tokens
-    by_stem = {stems[word]: Word(word, stems[word]) for word in tokens}
-    words = tuple(by_stem.values())[:MAX_WORDS]
+    words = {stems[word]: word for word in tokens[:MAX_WORDS]}
     times = dates.union(map(stem_word, _TIMES.split()))
-    content = {word.stem for word in words if word.stem not in times and not word.word.isdigit()}
+    content = {stem for stem, word in words.items() if stem not in times and not word.isdigit()}
     return Query(text, words, find_names(text), content, may_have_date)

@@ -10,7 +10,7 @@ contributes.
 from __future__ import annotations
 
 from math import log
-from operator import add, attrgetter
+from operator import add, attrgetter, mul
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load, and a hook ranks too
 if TYPE_CHECKING:
@@ -153,4 +153,4 @@ def _score_fields(
 
 
 def _sum_fields(counts: Sequence[float]) -> float:
-    return WEIGHTS[0] * counts[0] + WEIGHTS[1] * counts[1] + WEIGHTS[2] * counts[2] + WEIGHTS[3] * counts[3]
+    return float(sum(map(mul, WEIGHTS, counts)))

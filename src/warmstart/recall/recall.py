@@ -111,7 +111,7 @@ class Recall:
                 if selection.sessions is not None:
                     projects = None if project is None else self._lookup.projects(selection)
                     scope = Scope(projects=projects, sessions=frozenset(selection.sessions))
-                found = find_turns(self._db.connection, self._db.DIALECT, [word.stem for word in query.words], scope)
+                found = find_turns(self._db.connection, self._db.DIALECT, [*query.words], scope)
                 if query.content and query.content.isdisjoint(found.known):
                     found.turns.clear()  # they have only words that say when
             search = _Search(query, selection, scope, found, {})
@@ -167,7 +167,7 @@ class Recall:
         """Add turns whose tool output has the names and the words of the query that no turn has."""
         query, found = search.query, search.found
         missing = [name for name in query.names if not found.known.keys() >= set(name.stems)]
-        missing += [Name(word.word, (word.stem,)) for word in query.words if word.stem not in found.known]
+        missing += [Name(word, (stem,)) for stem, word in query.words.items() if stem not in found.known]
         hits: dict[int, PassageText] = {}
         for name in missing[:MAX_NAMES]:
             texts = self._texts.find(set(name.stems), every=True, limit=MAX_CANDIDATES)
@@ -230,9 +230,9 @@ class Recall:
         turns = in_order(search.found.turns)[: limit + _SPARE]
         sources = self._lookup.sources({turn.session for turn in turns})
         rarities = {term: rarity(search.found.known[term], search.found.documents) for term in search.found.terms}
-        for word in search.query.words:
-            if word.stem not in search.found.known:
-                rarities[word.stem] = rarity(0, search.found.documents)
+        for stem in search.query.words:
+            if stem not in search.found.known:
+                rarities[stem] = rarity(0, search.found.documents)
         renderer = Renderer(search.query, rarities)
         wanted = limit + _SPARE if renderer.weigher.pattern else limit
         passages: list[Passage] = []

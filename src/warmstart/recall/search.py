@@ -97,9 +97,7 @@ def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope
 
 def _frequencies(connection: Connection, stems: Sequence[str]) -> dict[str, int]:
     """How many turns have each stem; one that no turn has is missing."""
-    if not stems:
-        return {}
-    marks = ", ".join("?" * len(stems))
+    marks = ", ".join("?" * len(stems)) or "NULL"
     rows = connection.execute(f"SELECT term, turns FROM recall_terms WHERE term IN ({marks})", stems)
     return dict(rows.fetchall())
 

@@ -97,7 +97,9 @@ class SemanticIndex:
         return Scope(projects=scope.projects, sessions=sessions, without=scope.without)
 
     def _add(self, found: Found, query: Query, scope: Scope, deadline: float) -> None:
-        weights = {word.word: rarity(found.known.get(word.stem, 1), found.documents) for word in query.words}
+        weights: dict[str, float] = {}
+        for stem, word in query.words.items():
+            weights[word] = rarity(found.known.get(stem, 1), found.documents)
         seconds = TIMEOUT if isinf(deadline) else deadline - monotonic()
         vector = self._index.embed(query.text[:MAX_QUERY], weights, seconds) if weights else None
         left = deadline - monotonic()

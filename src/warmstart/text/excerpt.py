@@ -1,15 +1,21 @@
-"""The sentence of a text that has most of a question, and a text on one line without markup."""
+"""The sentence of a text that has most of a question, and a text on one line without markup.
+
+Hooks load this module, so it imports little and compiles patterns on first use.
+"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from functools import cache
 
 from warmstart.text.answers import NUMBER, answer_pattern
 from warmstart.text.truncate import one_line
 from warmstart.text.words import stem_word
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _WORD = re.compile(r"[^\W_]+")
 MAX_CHARACTERS = 50_000  # of a text that are searched
@@ -17,33 +23,32 @@ _UNACCENTED = str.maketrans("àáâãäåçèéêëìíîïñòóôõöùúûü�
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 # Not after the number of an item in a list.
 _SENTENCE_END = re.compile(r"(?<=[!?])\s+|(?<=\.)(?<!\s\d\.)(?<!\s\d\d\.)\s+|(?<=[。！？])|\n+")
-_MARKS = tuple(
-    (re.compile(pattern, re.MULTILINE), replacement)
-    for pattern, replacement in (
-        (r"<(system-reminder|(?:local-)?command-[a-z]+|ide_[a-z_]+|environment_context)>(?s:.*?)(?:</\1>|\Z)", " "),
-        (r"\x1b\[[0-9;]*[A-Za-z]|[─━═│┃┌┐└┘├┤┬┴┼╭╮╰╯⎿]+", " "),  # colours, boxes
-        (r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$|^[ \t]*\|?[ \t]*:?--[-:| \t]*$", " "),  # fences, lines of tables
-        (r"^[ \t]*\|(.*)\|[ \t]*$", r"\1;"),  # rows of tables
-        (r"^[ \t]*[-*][ \t]+", "• "),
-        (r"^[ \t]*#{1,6} (.*?)[:.]?$", r"\1:"),
-        (r"\*\*", ""),
-    )
+# Markup, and what takes its place.
+_MARKS = (
+    (r"<(system-reminder|(?:local-)?command-[a-z]+|ide_[a-z_]+|environment_context)>(?s:.*?)(?:</\1>|\Z)", " "),
+    (r"\x1b\[[0-9;]*[A-Za-z]|[─━═│┃┌┐└┘├┤┬┴┼╭╮╰╯⎿]+", " "),  # colours, boxes
+    (r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$|^[ \t]*\|?[ \t]*:?--[-:| \t]*$", " "),  # fences, lines of tables
+    (r"^[ \t]*\|(.*)\|[ \t]*$", r"\1;"),  # rows of tables
+    (r"^[ \t]*[-*][ \t]+", "• "),
+    (r"^[ \t]*#{1,6} (.*?)[:.]?$", r"\1:"),
+    (r"\*\*", ""),
 )
 _ANSWER = 0.5  # what a thing of the kind asked for counts, as a share of the query
 
 
-class Sentence(NamedTuple):
+class Sentence:
     """The best sentence of a text: where it begins, where its first match is, and how good it is.
 
     `share` is the part of the query that the whole text has; `answers` says whether the sentence has what is asked for.
     """
 
-    start: int
-    first: int
-    score: float
-    share: float
-    answers: bool
-    text: str
+    def __init__(self, text: str, start: int, first: int, score: float, share: float, *, answers: bool) -> None:
+        self.text = text
+        self.start = start
+        self.first = first
+        self.score = score
+        self.share = share
+        self.answers = answers
 
 
 class Weigher:
@@ -94,7 +99,8 @@ class Weigher:
         best = max(scores, key=lambda sentence: (scores[sentence], -sentence), default=0)
         start, end = begins[best : best + 2]
         share = self.weigh(set().union(*words.values()))
-        return Sentence(start, first.get(best, start), scores.get(best, 0.0), share, best in answers, text[start:end])
+        found = first.get(best, start), scores.get(best, 0.0), share
+        return Sentence(text[start:end], start, *found, answers=best in answers)
 
     def words_in(self, text: str) -> set[str]:
         """The words and names of the query in a text."""
@@ -110,7 +116,8 @@ class Weigher:
         text = text[:MAX_CHARACTERS]
         if len(text) <= size:
             return readable(text)
-        start, first, *_ = self.best(text)
+        best = self.best(text)
+        start, first = best.start, best.first
         if first > start + size // 2:  # a long sentence: begin a little before its first match
             near = first - size // 6
             space = text.rfind(" ", first - size // 2, near)
@@ -144,6 +151,11 @@ def _has_stem(text: str, lower: str, at: int, stem: str) -> bool:
 
 def readable(text: str) -> str:
     """A text on one line, without the marks of Markdown and of terminals, and without what an agent put around it."""
-    for pattern, replacement in _MARKS:
+    for pattern, replacement in _compiled_marks():
         text = pattern.sub(replacement, text)
     return " ".join(text.split())
+
+
+@cache
+def _compiled_marks() -> Sequence[tuple[re.Pattern[str], str]]:
+    return [(re.compile(pattern, re.MULTILINE), replacement) for pattern, replacement in _MARKS]
