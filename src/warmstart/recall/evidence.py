@@ -109,11 +109,11 @@ class Passage(NamedTuple):
 class Renderer:
     """Turns passages into evidence."""
 
-    def __init__(self, query: Query, rarities: Mapping[str, float]) -> None:
+    def __init__(self, query: Query, rarities: Mapping[str, float], terms: Sequence[str]) -> None:
         self.weigher = Weigher(query.text, rarities, (name.text for name in query.names))
         self._words = query.words
         self._names = [name.text for name in query.names if not name.text.isalnum()]
-        self._terms = tuple(self._words[stem] for stem in rarities if stem in self._words)
+        self._terms = tuple(query.words[stem] for stem in terms)
 
     def render(self, passage: Passage) -> Statement:
         """The passage as evidence, and its statement."""
@@ -123,9 +123,6 @@ class Renderer:
         lines = [_label(best) + self.weigher.excerpt(_shown_body(best), MAX_TEXT)]
         lines += self._context(passage.texts, best)
         text = "\n".join(filter(None, lines)).strip() or "…"
-        stems, lower = set(map(stem_word, tokenize(text))), text.lower()
-        matched = [word for stem, word in self._words.items() if stem in stems]
-        matched += [name for name in self._names if name in lower]
         others = (part.native_id for part in passage.texts if part.is_message)
         evidence = Evidence(
             session_id=source.id,
@@ -137,15 +134,25 @@ class Renderer:
             score=round(turn.score, 6),
             text=text,
             message_ids=tuple(dict.fromkeys((best.native_id, *others))),
-            matched=tuple(dict.fromkeys(matched)),
+            matched=self._matched(text),
             terms=self._terms,
             components={name: round(value, 3) for name, value in turn.components.items() if value},
         )
+        return Statement(evidence, self._answer(best, passage.texts))
+
+    def _matched(self, text: str) -> tuple[str, ...]:
+        """The words and names of the query in a text."""
+        stems, lower = set(map(stem_word, tokenize(text))), text.lower()
+        matched = [word for stem, word in self._words.items() if stem in stems]
+        return tuple(dict.fromkeys([*matched, *(name for name in self._names if name in lower)]))
+
+    def _answer(self, best: PassageText, texts: Sequence[PassageText]) -> str:
+        """The sentence with what the query asks for, if any; after the request if it is a short reply."""
         sentence = self.weigher.best(_shown_body(best))
-        said = sentence.text if sentence.answers else ""
-        if said and len(said) < _MAX_SHORT and best.kind == "assistant":
-            said = " ".join((*(part.body[:_MAX_REQUEST] for part in passage.texts if part.kind == "user"), said))
-        return Statement(evidence, said)
+        if not sentence.answers or best.kind != "assistant" or len(sentence.text) >= _MAX_SHORT:
+            return sentence.text if sentence.answers else ""
+        requests = [text.body[:_MAX_REQUEST] for text in texts if text.kind == "user"]
+        return " ".join((*requests, sentence.text))
 
     def answers(self, passage: Passage) -> bool:
         """Whether a passage has the kind of thing that the query asks for."""

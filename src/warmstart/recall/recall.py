@@ -37,7 +37,8 @@ MAX_YEARS = 20  # that "in March" may mean
 MIN_CLOSENESS = 0.01  # to a date
 OUTPUT = 0.6  # weight of a name in tool output
 _INDEX_BY, _RANK_BY = 0.5, 0.8  # shares of the time; the rest is for passages
-_SPARE = 5  # more turns than passages: one may have the answer, and one may be deleted meanwhile
+_SPARE = 5  # more turns than passages, if one of them may have what is asked for
+_MAX_READ = 4  # times as many turns as passages: some only repeat the question, and some are deleted meanwhile
 _SAME = 120  # characters at the beginning of a passage that repeats another
 _DAY = 86_400  # seconds
 
@@ -158,10 +159,11 @@ class Recall:
     def _read(self, search: _Search, turn: Turn) -> Sequence[PassageText]:
         """The texts of a turn. Calls other than commands are read only if nothing else matches."""
         if turn.id not in search.texts:
-            place = (turn.session, turn.first_seq, turn.last_seq)
-            texts = self._lookup.passage(*place, SHELLS)
-            search.texts[turn.id] = texts or self._lookup.passage(*place)
+            search.texts[turn.id] = self._texts_of(turn, SHELLS) or self._texts_of(turn)
         return search.texts[turn.id]
+
+    def _texts_of(self, turn: Turn, tools: Iterable[str] = ()) -> Sequence[PassageText]:
+        return self._lookup.passage(turn.session, turn.first_seq, turn.last_seq, tools)
 
     def _add_output(self, search: _Search) -> dict[int, PassageText]:
         """Add turns whose tool output has the names and the words of the query that no turn has."""
@@ -227,36 +229,35 @@ class Recall:
     # -- passages
 
     def _evidence(self, search: _Search, hits: dict[int, PassageText], limit: int) -> list[Evidence]:
-        turns = in_order(search.found.turns)[: limit + _SPARE]
-        sources = self._lookup.sources({turn.session for turn in turns})
-        rarities = {term: rarity(search.found.known[term], search.found.documents) for term in search.found.terms}
-        for stem in search.query.words:
-            if stem not in search.found.known:
-                rarities[stem] = rarity(0, search.found.documents)
-        renderer = Renderer(search.query, rarities)
-        wanted = limit + _SPARE if renderer.weigher.pattern else limit
-        passages: list[Passage] = []
-        for turn in turns:
-            if len(passages) == wanted:
-                break
-            texts = self._read(search, turn)
-            if turn.session in sources and (texts or turn.id in hits):
-                passages.append(Passage(turn, sources[turn.session], texts, hits.get(turn.id)))
-        best = turns[0].score if turns else 0.0
-        for passage in passages:
-            if renderer.answers(passage):
-                passage.turn.add("answer", ranking.ANSWER * best)
-            elif renderer.repeats_question(passage):
-                passage.turn.add("answer", -passage.turn.score / 2)
-        passages.sort(key=lambda passage: -passage.turn.score)
+        known, documents = search.found.known, search.found.documents
+        rarities = {stem: rarity(known.get(stem, 0), documents) for stem in search.query.words}
+        renderer = Renderer(search.query, rarities, search.found.terms)
         statements: dict[tuple[int, str], Statement] = {}  # by what was said: people repeat themselves
-        for passage in passages:
+        for passage in self._passages(search, renderer, hits, limit):
             if len(statements) < limit:
                 statement = renderer.render(passage)
                 if not statement.evidence.matched and passage.output is None:  # then it is a call that matches
-                    turn = passage.turn
-                    texts = self._lookup.passage(turn.session, turn.first_seq, turn.last_seq)
-                    statement = renderer.render(passage._replace(texts=texts))
+                    statement = renderer.render(passage._replace(texts=self._texts_of(passage.turn)))
                 statements.setdefault((passage.turn.session, statement.evidence.text[:_SAME]), statement)
         by_score = sorted(statements.values(), key=lambda statement: (-statement.evidence.score, -statement.time))
         return order_updates(by_score, renderer.weigher)
+
+    def _passages(self, search: _Search, renderer: Renderer, hits: dict[int, PassageText], limit: int) -> list[Passage]:
+        """The best turns with their texts: `limit` that do not repeat the question, and more if one may answer it."""
+        turns = in_order(search.found.turns)[: _MAX_READ * limit]
+        sources = self._lookup.sources({turn.session for turn in turns})
+        best = turns[0].score if turns else 0.0
+        wanted = limit + _SPARE if renderer.weigher.pattern else limit
+        passages: list[Passage] = []
+        for turn in turns:
+            texts = self._read(search, turn) if wanted else ()
+            if turn.session in sources and (texts or (wanted and turn.id in hits)):
+                passage = Passage(turn, sources[turn.session], texts, hits.get(turn.id))
+                passages.append(passage)
+                if renderer.answers(passage):
+                    turn.add("answer", ranking.ANSWER * best)
+                if renderer.repeats_question(passage):
+                    turn.add("answer", -turn.score / 2)
+                else:
+                    wanted -= 1
+        return sorted(passages, key=lambda passage: -passage.turn.score)

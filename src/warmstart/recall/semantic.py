@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from math import isinf
 from time import monotonic
 from typing import Self
 
@@ -30,7 +29,7 @@ MAX_NEAR = 50  # messages that are near the query, and turns with its words that
 MAX_SESSIONS = 200  # a scope with more is searched like the whole store
 MAX_QUERY = 4000  # characters
 MAX_TEXT = 1000  # characters of a message that are embedded
-TIMEOUT = 2.0  # seconds for an embedder if a search has no deadline
+TIMEOUT = 2.0  # seconds for the embedder, and as many for the vectors
 
 _STAMPS = (
     "SELECT session, CAST(sum(hash & 4294967295) + count(*) AS BIGINT) FROM recall_turns "
@@ -100,30 +99,32 @@ class SemanticIndex:
         weights: dict[str, float] = {}
         for stem, word in query.words.items():
             weights[word] = rarity(found.known.get(stem, 1), found.documents)
-        seconds = TIMEOUT if isinf(deadline) else deadline - monotonic()
-        vector = self._index.embed(query.text[:MAX_QUERY], weights, seconds) if weights else None
-        left = deadline - monotonic()
-        if vector is None or left <= 0:
+        seconds = min(TIMEOUT, deadline - monotonic())
+        vector = self._index.embed(query.text[:MAX_QUERY], weights, seconds) if weights and seconds > 0 else None
+        if vector is None:
             return
+        near = self._near(found, vector, scope, min(TIMEOUT, deadline - monotonic()))
+        similarities = self._similarities([*found.turns[:MAX_NEAR], *near], vector)
+        unit = WEIGHT * max(turn.score for turn in found.turns) if found.turns else 1.0
+        for turn in found.turns:
+            turn.add("vectors", unit * similarities.get(turn.id, 0.0))
+        # If no word of the query occurs, require a higher similarity: something is always nearest.
+        floor = self.embedder.floor * (1 if query.content & found.known.keys() else 2)
+        for turn in near:
+            if turn.id in similarities and similarities[turn.id] >= floor:
+                turn.add("vectors", unit * similarities[turn.id])
+                found.turns.append(turn)
+
+    def _near(self, found: Found, vector: Matrix, scope: Scope, seconds: float) -> list[Turn]:
+        """The turns near a vector that were not found by words."""
         sessions = None
         if scope.sessions is not None and len(scope.sessions) <= MAX_SESSIONS:
             sessions = np.array(sorted(scope.sessions), np.int64)
-        messages = self._vectors.nearest(vector, sessions, MAX_NEAR, None if isinf(left) else left)
-        turns = found.turns
+        messages = self._vectors.nearest(vector, sessions, MAX_NEAR, max(0.0, seconds))
         places = self._lookup.positions(messages.tolist())
         near = {turn_at(self._db.connection, session, seq) for session, seq in places}
-        new = read_turns(self._db.connection, found.terms, sorted(near.difference(turn.id for turn in turns)), scope)
-        similarities = self._similarities([*turns[:MAX_NEAR], *new], vector)
-        unit = WEIGHT * max(turn.score for turn in turns) if turns else 1.0
-        # If no word of the query occurs, require a higher similarity: something is always nearest.
-        floor = self.embedder.floor * (1 if query.content & found.known.keys() else 2)
-        for turn in turns:
-            turn.add("vectors", unit * similarities.get(turn.id, 0.0))
-        for turn in new:
-            similarity = similarities.get(turn.id, 0.0)
-            if similarity and similarity >= floor:
-                turn.add("vectors", unit * similarity)
-                found.turns.append(turn)
+        new = near.difference(turn.id for turn in found.turns)
+        return read_turns(self._db.connection, found.terms, sorted(new), scope)
 
     def _similarities(self, turns: Sequence[Turn], vector: Matrix) -> dict[int, float]:
         """The cosine of the nearest message of each turn, if it is positive."""
