@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,9 @@ from threading import Thread
 import pytest
 
 import warmstart
-from warmstart import Warmstart
+from warmstart import Message, Session, ToolCall, ToolResult, Warmstart
 from warmstart.preflight.prompt import block
+from warmstart.recall import create_semantic_index
 
 SAMPLES = Path(warmstart.__file__).parent / "samples"
 SYSTEM = {"role": "system", "content": "You watch the tide."}
@@ -213,3 +215,19 @@ def test_a_turn_does_not_wait_for_another_thread(ws: Warmstart, tidewatch: str) 
         turn.start()
         turn.join(180)
         assert answers == [None]
+
+
+def test_an_overlay_finds_by_meaning_what_shares_no_word(ws: Warmstart, tmp_path: Path) -> None:
+    project = str(tmp_path / "kennel")
+    edit = ToolCall(id="c", name="Edit", arguments=json.dumps({"file_path": f"{project}/src/couch.py"}))
+    messages = [
+        Message(native_id="m", role="user", text="my puppy chewed the couch"),
+        Message(native_id="n", role="assistant", text="I mend it.", tool_calls=(edit,)),
+        Message(native_id="o", role="tool", tool_results=(ToolResult(call_id="c", outcome="ok", text="done"),)),
+    ]
+    ws.store.append(Session(agent="tester", native_id="s", project=project), messages)
+    ws.update()
+    with create_semantic_index(ws.store, ws.settings, "wordllama") as semantic:
+        semantic.update()
+    ws.settings = replace(ws.settings, preflight_inject="smart", preflight_deadline_ms=60_000)
+    assert "src/couch.py" in str(ws.begin("now", project=project).before_turn("the dog destroyed our furniture"))

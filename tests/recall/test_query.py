@@ -27,9 +27,9 @@ def test_the_content_of_a_query_is_what_is_asked_besides_the_time():
     assert parse("what happened to the drawbridge last week").content == {"drawbridg"}
 
 
-def test_of_a_long_query_the_beginning_and_the_end_are_read():
+def test_of_a_long_query_the_beginning_is_read():
     words = set(parse("first1 " + "tide table " * 10_000 + " last1").words.values())
-    assert words == {"first1", "tide", "table", "last1"}
+    assert words == {"first1", "tide", "table"}
 
 
 def test_names_in_mixed_case_are_indexed_by_their_parts():

@@ -29,8 +29,8 @@ class VectorIndex(NamedTuple):
 
     def embed(self, text: str, weights: Mapping[str, float], seconds: float) -> Matrix | None:
         """A text as a vector of length one. Its words count by their weights, if the embedder adds up words."""
-        if self.vectors.model() != self.model:
-            return None  # another process has changed the embedder
+        if not weights or seconds <= 0 or self.vectors.model() != self.model:
+            return None  # nothing to embed, no time, or another process has changed the embedder
         if self.embedder.additive:
             vector = np.array([*weights.values()], np.float32) @ self.embedder.embed([*weights], seconds)
         else:

@@ -262,7 +262,7 @@ class Preflight:
         without = [row[0] for row in self._run(_OUT_OF_SCOPE, (self._session, self._session)).fetchall()]
         scope = Scope(projects=(self._project,), without=without)
         found = find_turns(self._connection, self._dialect, stems, scope)
-        if self._semantic is not None:
+        if self._semantic:
             self._semantic.add(found, message, scope, self._limit.deadline)
         used = {found.terms[place] for turn in found.turns for place in turn.counts}
         weights: dict[str, float] = {}

@@ -30,6 +30,7 @@ _CALL_WEIGHT = 0.5
 _QUESTION_WEIGHT = 0.3  # of a request that lacks what is asked for: most often the same question
 _MAX_COMPARED = 3  # texts of a turn
 _MAX_SHORT, _MAX_REQUEST = 80, 200  # characters: a short sentence is clear only after its request
+_LABELS = {"user": "", "assistant": "", "tool": "", "reasoning": "Thought: "}
 _ROLES: dict[str, Role] = {"user": "user", "tool": "tool"}
 
 
@@ -109,11 +110,10 @@ class Passage(NamedTuple):
 class Renderer:
     """Turns passages into evidence."""
 
-    def __init__(self, query: Query, rarities: Mapping[str, float], terms: Sequence[str]) -> None:
+    def __init__(self, query: Query, rarities: Mapping[str, float]) -> None:
         self.weigher = Weigher(query.text, rarities, (name.text for name in query.names))
         self._words = query.words
         self._names = [name.text for name in query.names if not name.text.isalnum()]
-        self._terms = tuple(query.words[stem] for stem in terms)
 
     def render(self, passage: Passage) -> Statement:
         """The passage as evidence, and its statement."""
@@ -135,7 +135,7 @@ class Renderer:
             text=text,
             message_ids=tuple(dict.fromkeys((best.native_id, *others))),
             matched=self._matched(text),
-            terms=self._terms,
+            terms=tuple(self._words.values()),
             components={name: round(value, 3) for name, value in turn.components.items() if value},
         )
         return Statement(evidence, self._answer(best, passage.texts))
@@ -191,18 +191,14 @@ class Renderer:
             lines.append(f"{label}: {self.weigher.excerpt(others[0], MAX_CONTEXT)}")
         calls = [text.body for text in texts if text.kind in SHELLS and text is not best]
         calls.sort(key=self.weigher.estimate, reverse=True)
-        most = len(lines) + MAX_COMMANDS
-        for command in dict.fromkeys(map(command_in, calls[: 2 * MAX_COMMANDS])):
-            if len(lines) < most and self.weigher.best(command).share:
-                lines.append(f"Ran: {self.weigher.excerpt(command, MAX_COMMAND)}")
-        return lines
+        commands = [*dict.fromkeys(map(command_in, calls[: 2 * MAX_COMMANDS]))]
+        matching = [command for command in commands[:MAX_COMMANDS] if self.weigher.best(command).share]
+        return [*lines, *(f"Ran: {self.weigher.excerpt(command, MAX_COMMAND)}" for command in matching)]
 
 
 def _label(text: PassageText) -> str:
     """What precedes a text that nobody said."""
-    if text.is_message or text.kind == "tool":
-        return ""
-    return "Thought: " if text.kind == "reasoning" else "Ran: " if text.kind in SHELLS else f"{text.kind}: "
+    return _LABELS.get(text.kind, "Ran: " if text.kind in SHELLS else f"{text.kind}: ")
 
 
 def _shown_body(text: PassageText) -> str:

@@ -39,9 +39,7 @@ _ADD_SESSION = (
     f"INSERT INTO recall_sessions (session, turns, {', '.join(FIELDS)}) VALUES (?, 0, 0, 0, 0, 0) "
     "ON CONFLICT (session) DO NOTHING"
 )
-# Merges up to so many pages; https://www.sqlite.org/fts5.html says that fewer than two changes mean there is no more.
-_MERGE = "INSERT INTO recall_index (recall_index, rank) VALUES ('merge', 500)"
-_MERGE_CHANGES = 2
+_MERGE = "INSERT INTO recall_index (recall_index, rank) VALUES ('merge', 10000)"  # pages at most
 _MARK_ALL = (
     "INSERT INTO recall_stale (session) SELECT pk FROM sessions WHERE pk NOT IN (SELECT session FROM recall_stale)"
 )
@@ -71,17 +69,10 @@ class Index:
             if progress is not None:
                 progress(done, max(done, total))
         if done and self._db.DIALECT == "sqlite":
-            self._merge()
-        return done
-
-    def _merge(self) -> None:
-        """Merge the segments of the index, because a search looks every term up in each of them."""
-        with suppress(StoreError), self._db.translate_errors():  # another process may be writing
-            before, changes = -_MERGE_CHANGES, 0
-            while changes - before >= _MERGE_CHANGES:
-                before = changes
+            # A search looks every term up in each segment of the index. Another process may be writing.
+            with suppress(StoreError), self._db.translate_errors():
                 self._db.connection.execute(_MERGE)
-                changes = self._db.connection.execute("SELECT total_changes()").fetchone()[0]
+        return done
 
     def rebuild(self, progress: Progress | None = None) -> int:
         """Rebuild the index from the sessions. Returns how many there are."""

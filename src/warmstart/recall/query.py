@@ -9,7 +9,7 @@ from warmstart.text.clean import clean
 from warmstart.text.names import Name, find_names, name_parts
 from warmstart.text.words import STOPWORDS, stem_word, tokenize
 
-MAX_CHARACTERS = 20_000  # of a query; only the beginning and the end of a longer one are read
+MAX_CHARACTERS = 20_000  # of a query
 MAX_WORDS = 400
 
 # Phrases that say how to answer, not what about.
@@ -60,9 +60,7 @@ class Query(NamedTuple):
 
 def parse(text: str) -> Query:
     """Parse a query. Any text is valid, even if there is nothing to search for in it."""
-    if len(text) > MAX_CHARACTERS:
-        text = f"{text[: MAX_CHARACTERS * 4 // 5]} {text[-MAX_CHARACTERS // 5 :]}"
-    text = clean(text)
+    text = clean(text[:MAX_CHARACTERS])
     topic = HOW_TO_ANSWER.sub(" ", text)
     tokens = list(dict.fromkeys([*tokenize(topic), *name_parts(topic)]))
     if set(tokens) <= _IGNORED:

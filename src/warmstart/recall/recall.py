@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, time
+from datetime import datetime, time
 from math import inf, isinf, log
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
@@ -118,7 +118,7 @@ class Recall:
             search = _Search(query, selection, scope, found, {})
             hits: dict[int, PassageText] = {}
             with suppress(Interrupted), self._limit(began + _RANK_BY * seconds):
-                if self.semantic is not None:
+                if self.semantic:
                     self.semantic.add(found, text, scope, began + _RANK_BY * seconds)
                 self._add_names(search)
                 hits = self._add_output(search)
@@ -178,9 +178,8 @@ class Recall:
             new: dict[int, PassageText] = {}
             for output in self._lookup.outputs(texts, search.selection, MAX_HITS):
                 new.setdefault(turn_at(self._db.connection, output.session, output.seq), output.text)
-            known = {turn.id for turn in found.turns}
-            added = [number for number in new if number not in known]
-            found.turns += read_turns(self._db.connection, found.terms, added, search.scope)
+            added = new.keys() - {turn.id for turn in found.turns}
+            found.turns += read_turns(self._db.connection, found.terms, sorted(added), search.scope)
             for turn in found.turns:
                 if turn.id in new:
                     turn.add("output", weight)
@@ -210,17 +209,16 @@ class Recall:
     def _search_dates(self, text: str, selection: Selection) -> dict[int, float]:
         """The scores of sessions near the dates in the query: the fewer there are, the higher."""
         now = self._clock()
-        zone = now.tzinfo or UTC
         starts = self._lookup.start_range()
         if starts is None:
             return {}
-        first, last = (datetime.fromtimestamp(seconds, zone).year for seconds in starts)
+        first, last = (datetime.fromtimestamp(seconds, now.tzinfo).year for seconds in starts)
         close: dict[int, float] = {}
         for span in find_spans(text, now.date(), range(first, last + 1)[-MAX_YEARS:]):
             days = list(span.reach.days)
-            begin, end = (datetime.combine(day, time.min, zone).timestamp() for day in (days[0], days[-1]))
+            begin, end = (datetime.combine(day, time.min, now.tzinfo).timestamp() for day in (days[0], days[-1]))
             for session, started in self._lookup.started_between(selection, begin, end + _DAY, MAX_DATED):
-                value = span.closeness(datetime.fromtimestamp(started, zone).date())
+                value = span.closeness(datetime.fromtimestamp(started, now.tzinfo).date())
                 close[session] = max(value, close.get(session, 0.0))
         sessions = self._lookup.count_sessions() if selection.sessions is None else len(selection.sessions)
         weight = ranking.DATES * log(1 + sessions / max(1.0, sum(close.values())))
@@ -231,7 +229,7 @@ class Recall:
     def _evidence(self, search: _Search, hits: dict[int, PassageText], limit: int) -> list[Evidence]:
         known, documents = search.found.known, search.found.documents
         rarities = {stem: rarity(known.get(stem, 0), documents) for stem in search.query.words}
-        renderer = Renderer(search.query, rarities, search.found.terms)
+        renderer = Renderer(search.query, rarities)
         statements: dict[tuple[int, str], Statement] = {}  # by what was said: people repeat themselves
         for passage in self._passages(search, renderer, hits, limit):
             if len(statements) < limit:
@@ -250,8 +248,10 @@ class Recall:
         wanted = limit + _SPARE if renderer.weigher.pattern else limit
         passages: list[Passage] = []
         for turn in turns:
-            texts = self._read(search, turn) if wanted else ()
-            if turn.session in sources and (texts or (wanted and turn.id in hits)):
+            if not wanted:
+                break
+            texts = self._read(search, turn)
+            if turn.session in sources and (texts or turn.id in hits):
                 passage = Passage(turn, sources[turn.session], texts, hits.get(turn.id))
                 passages.append(passage)
                 if renderer.answers(passage):

@@ -7,9 +7,8 @@ its words, and every turn gets the cosine of its similarity, in units of the bes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from time import monotonic
-from typing import Self
 
 import numpy as np
 
@@ -53,7 +52,7 @@ class Messages:
         return {message: text[:MAX_TEXT] for message, text in messages}
 
 
-class SemanticIndex:
+class SemanticIndex(AbstractContextManager["SemanticIndex"]):
     """The vectors of a store's messages, and the embedder that computes them."""
 
     def __init__(self, store: IndexedStore, index: VectorIndex) -> None:
@@ -70,9 +69,6 @@ class SemanticIndex:
 
     def close(self) -> None:
         self._vectors.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -100,7 +96,7 @@ class SemanticIndex:
         for stem, word in query.words.items():
             weights[word] = rarity(found.known.get(stem, 1), found.documents)
         seconds = min(TIMEOUT, deadline - monotonic())
-        vector = self._index.embed(query.text[:MAX_QUERY], weights, seconds) if weights and seconds > 0 else None
+        vector = self._index.embed(query.text[:MAX_QUERY], weights, seconds)
         if vector is None:
             return
         near = self._near(found, vector, scope, min(TIMEOUT, deadline - monotonic()))

@@ -65,9 +65,8 @@ def split(title: str, branch: str, texts: Iterable[StoredText]) -> list[Section]
     sections: list[Section] = []
     current: Section | None = None
     for text in texts:
-        is_request = text.kind == "user"
-        is_full = current is not None and current.spoken >= MAX_TEXTS and text.seq > current.last_seq
-        if current is None or is_full or (is_request and text.seq > current.last_seq):
+        ends = text.kind == "user" or (current is not None and current.spoken >= MAX_TEXTS)
+        if current is None or (ends and text.seq > current.last_seq):
             current = Section(text.seq, text.seq)
             sections.append(current)
         current.texts.append(text)
