@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warmstart.storage.database import Connection
 
 MAX_TERMS = 30  # looked up
-MAX_POSTINGS = 3000
+MAX_POSTINGS = 2000
 MAX_TURNS = 160  # ranked
 MAX_CANDIDATES = 600  # read, if most of them are outside the scope
 MAX_PER_TERM = 24_000  # postings
