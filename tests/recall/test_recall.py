@@ -344,3 +344,16 @@ def test_letters_that_only_look_like_those_of_a_date_are_no_error(store, recall,
     for question in LOOKALIKES:
         with subtests.test(question):
             assert recall.search(f"tide {question}")[0].native_id == "tide"
+
+
+def test_a_turn_that_only_repeats_the_question_ranks_below_one_that_says_something(store, recall):
+    for number in range(8):
+        keep(store, f"asked{number}", "why did the deploy of the gauge fail?")
+    keep(store, "answered", "the deploy of the gauge", "It did fail: the disk of the harbour was full. " * 3)
+    assert recall.search("why did the deploy of the gauge fail", limit=3)[0].native_id == "answered"
+
+
+def test_a_turn_with_what_is_asked_for_ranks_above_one_without(store, recall):
+    keep(store, "with", "and the tide server?", "It listens on port 5433.")
+    keep(store, "without", "and the tide server?", "A port, a free port of the machine.")
+    assert recall.search("which port has the tide server")[0].native_id == "with"

@@ -26,7 +26,7 @@ NEIGHBOURS = 0.4  # weight of the terms of the turns before and after a short on
 SESSION = 0.7  # weight of the session
 DATES = 4.0  # weight of a date in the query
 NAMES = 1.0  # weight of a name that a turn has exactly as it was typed
-ANSWER = 0.1  # weight, as a share of the best score, of what the query asks for: a number, a date, a path, a name
+ANSWER = 0.2  # weight, as a share of the best score, of what the query asks for: a number, a date, a path, a name
 
 
 class Turn:
