@@ -55,7 +55,7 @@ BUDGETS = {
     ("embedding",): 819,
     # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it, then authors and notes
     ("memory",): 4354,
-    ("recall",): 1321,
+    ("recall",): 1322,
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
     ("templates",): 6784,
@@ -74,7 +74,7 @@ BUDGETS = {
     ("cli", "mcp"): 5660,  # 5,400 by design; which calls a template carries, and why not the others
     ("testing",): 1492,
 }
-MAX_LINES = 44_485  # 40,000 by design
+MAX_LINES = 44_486  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

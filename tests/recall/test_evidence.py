@@ -156,3 +156,10 @@ def test_what_a_question_asks_for_is_in_its_answer(asked: str, answer: str, ques
 def test_most_questions_ask_for_nothing_in_particular() -> None:
     for question in ("why did we drop Redis", "storm surge table", "what did we decide about retries", ""):
         assert answer_pattern(question) is None
+
+
+def test_commands_that_look_the_same_are_shown_once(store: SQLSessionStore, recall: Recall) -> None:
+    calls = [call(f"c{number}", "Bash", command=f"make forecast {'x' * 200}{number}") for number in range(3)]
+    keep(store, "one", "run the forecast, please", *calls)
+    (found,) = recall.search("forecast please")
+    assert found.text.count("Ran:") == 1

@@ -191,9 +191,10 @@ class Renderer:
             lines.append(f"{label}: {self.weigher.excerpt(others[0], MAX_CONTEXT)}")
         calls = [text.body for text in texts if text.kind in SHELLS and text is not best]
         calls.sort(key=self.weigher.estimate, reverse=True)
-        commands = [*dict.fromkeys(map(command_in, calls[: 2 * MAX_COMMANDS]))]
-        matching = [command for command in commands[:MAX_COMMANDS] if self.weigher.best(command).share]
-        return [*lines, *(f"Ran: {self.weigher.excerpt(command, MAX_COMMAND)}" for command in matching)]
+        commands = map(command_in, calls[: 2 * MAX_COMMANDS])
+        matching = (command for command in commands if self.weigher.best(command).share)
+        shown = dict.fromkeys(f"Ran: {self.weigher.excerpt(command, MAX_COMMAND)}" for command in matching)
+        return [*lines, *[*shown][:MAX_COMMANDS]]
 
 
 def _label(text: PassageText) -> str:
