@@ -41,9 +41,9 @@ LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in l
 # Maximum lines of Python per package. Raising one needs a reason beside it.
 BUDGETS = {
     ("errors", "config", "tokens", "log"): 566,  # 550 by design; then came the settings of preflight, hosts and agents
-    # 1,302 by design; then came patterns compiled on first use (36), and from recall: excerpts (161), answers (45),
-    # names (51) and changed values (63)
-    ("text", "stats"): 1658,
+    # 1,302 by design; then came patterns compiled on first use (36), irregular words (38), and from recall: excerpts
+    # (161), answers (45), names (51) and changed values (63)
+    ("text", "stats"): 1708,
     ("storage",): 969,  # 900 by design; then came compression and retired migrations
     ("redact",): 899,
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
@@ -74,7 +74,7 @@ BUDGETS = {
     ("cli", "mcp"): 5660,  # 5,400 by design; which calls a template carries, and why not the others
     ("testing",): 1492,
 }
-MAX_LINES = 44_486  # 40,000 by design
+MAX_LINES = 44_530  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -159,6 +159,14 @@ def test_words_count_in_all_their_forms(store, recall):
         assert natives(recall.search(question)) == ["form"]
 
 
+def test_irregular_forms_are_found_and_shown_first(store, recall):
+    keep(store, "bought", f"{'The pier was closed. ' * 20}We bought two of them in spring.")
+    found = recall.search("how many did they buy")
+    assert natives(found) == ["bought"]
+    assert found[0].text == "… We bought two of them in spring."
+    assert found[0].matched == ("buy",)
+
+
 SCRIPTS = [
     ("数据库连接失败了", "数据库"),
     ("数据库连接失败了", "连接"),

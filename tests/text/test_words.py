@@ -6,7 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_word, tokenize
+from warmstart.text.irregular import FORMS
+from warmstart.text.words import (
+    MAX_WORD,
+    STOPWORDS,
+    identifier_parts,
+    root_word,
+    split_words,
+    stem_word,
+    tokenize,
+)
 
 TOKENS = {
     "": [],
@@ -96,6 +105,20 @@ def test_english_words_are_stemmed_as_in_fts5():
     expected = [term for (term,) in connection.execute("SELECT term FROM terms ORDER BY offset")]
     connection.close()
     assert [*map(stem_word, text.split())] == expected
+
+
+def test_every_irregular_form_has_the_root_of_its_word(subtests):
+    for word, forms in FORMS.items():
+        assert word not in STOPWORDS
+        for form in forms:
+            with subtests.test(form):
+                assert root_word(form) == root_word(word) == stem_word(word)
+                assert form not in STOPWORDS
+                assert form not in FORMS
+
+
+def test_a_regular_word_is_its_own_base():
+    assert [*map(root_word, ["buying", "tides", "went"])] == ["bui", "tide", "go"]
 
 
 def test_threads_share_the_stemmer():

@@ -26,7 +26,7 @@ from warmstart.recall.index import Index, Progress
 from warmstart.recall.recall import Recall
 from warmstart.sessions.indexed_store import IndexedStore, open_indexed_store
 from warmstart.sessions.projects import short_names
-from warmstart.text.words import stem_word, tokenize
+from warmstart.text.words import root_word, tokenize
 
 
 @click.group(
@@ -177,12 +177,12 @@ def _show(found: Evidence, project: str, *, explain: bool) -> None:
 
 def _mark(line: str, matched: Sequence[str]) -> str:
     """The line with the matched words, in all inflections, and the names in bold."""
-    stems = {stem_word(token) for word in matched for token in tokenize(word)}
+    stems = {root_word(token) for word in matched for token in tokenize(word)}
     names = [word for word in matched if not word.isalnum()]
 
     def mark(found: re.Match[str]) -> str:
         tokens = tokenize(found[0])
-        is_match = found[0].lower() in names or any(stem_word(token) in stems for token in tokens)
+        is_match = found[0].lower() in names or any(root_word(token) in stems for token in tokens)
         return click.style(found[0], bold=True) if is_match else found[0]
 
     return re.sub("|".join((*map(re.escape, names), r"[^\W_]+")), mark, line, flags=re.IGNORECASE)

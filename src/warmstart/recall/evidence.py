@@ -16,8 +16,8 @@ from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn
 from warmstart.sessions.lookup import PassageText, SessionSource
 from warmstart.text.change import says_changed
-from warmstart.text.excerpt import MAX_CHARACTERS, Weigher
-from warmstart.text.words import STOPWORDS, stem_word, tokenize
+from warmstart.text.excerpt import Weigher
+from warmstart.text.words import STOPWORDS, root_word, tokenize
 
 if TYPE_CHECKING:  # takes milliseconds to load
     from warmstart.sessions.values import Role
@@ -94,8 +94,9 @@ def order_updates(statements: Sequence[Statement], weigher: Weigher) -> list[Evi
 
 
 def _replaces(new: Statement, old: Statement, weigher: Weigher) -> bool:
-    is_later = 0 < old.time < new.time and new.evidence.project == old.evidence.project
-    return is_later and says_changed(new.text, old.text, weigher)
+    if not (new.text and old.text and new.evidence.project == old.evidence.project):
+        return False
+    return 0 < old.time < new.time and says_changed(new.text, old.text, weigher)
 
 
 class Passage(NamedTuple):
@@ -142,7 +143,7 @@ class Renderer:
 
     def _matched(self, text: str) -> tuple[str, ...]:
         """The words and names of the query in a text."""
-        stems, lower = set(map(stem_word, tokenize(text))), text.lower()
+        stems, lower = set(map(root_word, tokenize(text))), text.lower()
         matched = [word for stem, word in self._words.items() if stem in stems]
         return tuple(dict.fromkeys([*matched, *(name for name in self._names if name in lower)]))
 
@@ -155,16 +156,17 @@ class Renderer:
         return " ".join((*requests, sentence.text))
 
     def answers(self, passage: Passage) -> bool:
-        """Whether a passage has the kind of thing that the query asks for."""
-        said = (text.body[:MAX_CHARACTERS] for text in passage.texts if text.is_message)
-        return any(next(self.weigher.find_answers(body), None) for body in said)
+        """Whether the best sentence of a message has the kind of thing that the query asks for."""
+        if self.weigher.pattern is None:
+            return False
+        return any(self.weigher.best(text.body).answers for text in passage.texts if text.is_message)
 
     def repeats_question(self, passage: Passage) -> bool:
         """Whether a passage has no words but those of the query."""
         said = " ".join(text.body for text in passage.texts)
         if len(said) > _MAX_REQUEST or passage.output is not None:
             return False
-        return {stem_word(word) for word in tokenize(said)} - STOPWORDS <= self._words.keys()
+        return {root_word(word) for word in tokenize(said)} - STOPWORDS <= self._words.keys()
 
     def _best(self, texts: Sequence[PassageText]) -> PassageText:
         """The text that the passage begins with."""
@@ -172,7 +174,9 @@ class Renderer:
         def estimate(text: PassageText) -> float:
             return self.weigher.estimate(text.body) * _KIND_WEIGHTS.get(text.kind, _CALL_WEIGHT)
 
-        return max(sorted(texts, key=estimate, reverse=True)[:_MAX_COMPARED], key=self._score)
+        if len(texts) > _MAX_COMPARED:
+            texts = sorted(texts, key=estimate, reverse=True)[:_MAX_COMPARED]
+        return max(texts, key=self._score)
 
     def _score(self, text: PassageText) -> float:
         """How good a text is as the beginning of a passage: by its best sentence, then by all of it."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from warmstart.text.clean import clean
 from warmstart.text.names import Name, find_names, name_parts
-from warmstart.text.words import STOPWORDS, stem_word, tokenize
+from warmstart.text.words import STOPWORDS, root_word, tokenize
 
 MAX_CHARACTERS = 20_000  # of a query
 MAX_WORDS = 400
@@ -65,11 +65,11 @@ def parse(text: str) -> Query:
     tokens = list(dict.fromkeys([*tokenize(topic), *name_parts(topic)]))
     if set(tokens) <= _IGNORED:
         tokens = list(dict.fromkeys([*tokenize(text), *name_parts(text)]))
-    stems = {token: stem_word(token) for token in tokens}
-    dates = set(map(stem_word, _DATES.split()))
+    stems = {token: root_word(token) for token in tokens}
+    dates = set(map(root_word, _DATES.split()))
     may_have_date = not dates.isdisjoint(stems.values()) or any(map(_YEAR.fullmatch, tokens))
     tokens = [word for word in tokens if word not in _IGNORED] or tokens
     words = {stems[word]: word for word in tokens[:MAX_WORDS]}
-    times = dates.union(map(stem_word, _TIMES.split()))
+    times = dates.union(map(root_word, _TIMES.split()))
     content = {stem for stem, word in words.items() if stem not in times and not word.isdigit()}
     return Query(text, words, find_names(text), content, may_have_date)

@@ -9,12 +9,15 @@ contributes.
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
 from math import log
-from operator import add, attrgetter, mul
+from operator import add, attrgetter
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load, and a hook ranks too
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
 FIELDS = ("asked", "said", "thought", "did")
 WEIGHTS = (1.0, 1.0, 0.5, 0.5)  # of the fields
@@ -40,18 +43,9 @@ class Turn:
         *("score", "session_lengths", "share"),
     )
 
-    def __init__(
-        self,
-        id: int,
-        place: tuple[int, int, int, int],
-        lengths: Sequence[int],
-        session_lengths: Sequence[int],
-        counts: Mapping[int, bytes],
-    ) -> None:
-        self.id = id
-        self.session, self.number, self.first_seq, self.last_seq = place
-        self.lengths = lengths
-        self.session_lengths = session_lengths
+    def __init__(self, row: Sequence[Any], counts: Mapping[int, bytes]) -> None:
+        self.id, self.session, self.number, self.first_seq, self.last_seq = row[:5]
+        self.lengths, self.session_lengths = row[5:9], row[9:13]
         self.counts = counts
         self.components: dict[str, float] = {}
         self.score = 0.0
@@ -114,26 +108,24 @@ def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], means: Sequen
 
 def _score_sessions(turns: Sequence[Turn], means: Sequence[float], sessions: int) -> None:
     """Add to every turn the score of its session, as far as these turns show it."""
-    counts: dict[int, dict[int, list[int]]] = {}
-    lengths: dict[int, Sequence[int]] = {}
+    groups: dict[int, list[Turn]] = {}
     for turn in turns:
-        lengths[turn.session] = turn.session_lengths
-        session = counts.setdefault(turn.session, {})
-        for term, by_field in turn.counts.items():
-            if term in session:
-                session[term] = list(map(add, session[term], by_field))
-            else:
-                session[term] = list(by_field)
-    having: dict[int, int] = {}
-    for session in counts.values():
-        for term in session:
-            having[term] = having.get(term, 0) + 1
+        groups.setdefault(turn.session, []).append(turn)
+    totals = {session: _add_counts(group) for session, group in groups.items()}
+    having = Counter(chain.from_iterable(totals.values()))
     rarities = {term: rarity(count, sessions) for term, count in having.items()}
-    scores: dict[int, float] = {}
-    for number, session in counts.items():
-        scores[number] = SESSION * _score_fields(session, lengths[number], means, rarities)
-    for turn in turns:
-        turn.add("session", scores[turn.session])
+    for session, group in groups.items():
+        score = SESSION * _score_fields(totals[session], group[0].session_lengths, means, rarities)
+        for turn in group:
+            turn.add("session", score)
+
+
+def _add_counts(turns: Sequence[Turn]) -> dict[int, Sequence[int]]:
+    counts: dict[int, Sequence[int]] = dict(turns[0].counts)
+    for turn in turns[1:]:
+        for term, by_field in turn.counts.items():
+            counts[term] = tuple(map(add, counts[term], by_field)) if term in counts else by_field
+    return counts
 
 
 def _score_fields(
@@ -143,14 +135,15 @@ def _score_fields(
     rarities: Mapping[int, float] | Sequence[float],
 ) -> float:
     """BM25 of every field by itself, added by their weights."""
-    norms = [K1 * (1 - B + B * length / mean) for length, mean in zip(lengths, means, strict=True)]
     score = 0.0
     for term, by_field in counts.items():
         for field, count in enumerate(by_field):
             if count:
-                score += rarities[term] * WEIGHTS[field] * count * (K1 + 1) / (count + norms[field])
+                norm = K1 * (1 - B + B * lengths[field] / means[field])
+                score += rarities[term] * WEIGHTS[field] * count * (K1 + 1) / (count + norm)
     return score
 
 
 def _sum_fields(counts: Sequence[float]) -> float:
-    return float(sum(map(mul, WEIGHTS, counts)))
+    asked, said, thought, did = WEIGHTS
+    return asked * counts[0] + said * counts[1] + thought * counts[2] + did * counts[3]

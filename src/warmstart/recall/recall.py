@@ -22,6 +22,7 @@ from warmstart.sessions.lookup import PassageText, Selection, SessionLookup
 from warmstart.storage.deadline import Interrupted, time_limit
 from warmstart.text.dates import find_spans
 from warmstart.text.names import MAX_NAMES, Name
+from warmstart.text.words import stem_word, tokenize
 
 if TYPE_CHECKING:  # loads what only a semantic search needs
     from warmstart.recall.semantic import SemanticIndex
@@ -29,7 +30,7 @@ if TYPE_CHECKING:  # loads what only a semantic search needs
 MAX_DEADLINE_MS = 86_400_000  # a longer one counts as no deadline
 MAX_STALE = 5  # changed sessions that a search with a deadline indexes first
 MAX_HITS = 60  # uses of a name in tool output
-MAX_CANDIDATES = 2000  # newest texts that are searched for a name
+MAX_CANDIDATES = 500  # newest texts that are searched for a name
 MAX_NAMED = 10  # turns that are searched for a name
 MAX_DATED = 5000  # sessions near a date
 MAX_DATED_ONLY = 30  # of them, that have no word of the query
@@ -51,6 +52,7 @@ class _Search(NamedTuple):
     scope: Scope
     found: Found
     texts: dict[int, Sequence[PassageText]]  # by turn, those that were read
+    outputs: dict[int, PassageText]  # by turn, the tool output that was found
 
 
 class Recall:
@@ -115,16 +117,15 @@ class Recall:
                 found = find_turns(self._db.connection, self._db.DIALECT, [*query.words], scope)
                 if query.content and query.content.isdisjoint(found.known):
                     found.turns.clear()  # they have only words that say when
-            search = _Search(query, selection, scope, found, {})
-            hits: dict[int, PassageText] = {}
+            search = _Search(query, selection, scope, found, {}, {})
             with suppress(Interrupted), self._limit(began + _RANK_BY * seconds):
                 if self.semantic:
                     self.semantic.add(found, text, scope, began + _RANK_BY * seconds)
                 self._add_names(search)
-                hits = self._add_output(search)
+                self._add_output(search)
                 self._add_dates(search)
             with self._limit(began + seconds):
-                return self._evidence(search, hits, limit)
+                return self._evidence(search, limit)
         return []
 
     def _limit(self, deadline: float) -> time_limit:
@@ -165,15 +166,14 @@ class Recall:
     def _texts_of(self, turn: Turn, tools: Iterable[str] = ()) -> Sequence[PassageText]:
         return self._lookup.passage(turn.session, turn.first_seq, turn.last_seq, tools)
 
-    def _add_output(self, search: _Search) -> dict[int, PassageText]:
+    def _add_output(self, search: _Search) -> None:
         """Add turns whose tool output has the names and the words of the query that no turn has."""
         query, found = search.query, search.found
-        missing = [name for name in query.names if not found.known.keys() >= set(name.stems)]
-        missing += [Name(word, (stem,)) for stem, word in query.words.items() if stem not in found.known]
-        hits: dict[int, PassageText] = {}
+        missing = [name.text for name in query.names if not found.known.keys() >= set(name.stems)]
+        missing += [word for stem, word in query.words.items() if stem not in found.known]
         for name in missing[:MAX_NAMES]:
-            texts = self._texts.find(set(name.stems), every=True, limit=MAX_CANDIDATES)
-            texts = self._lookup.containing(texts, name.text) if texts else []
+            texts = self._texts.find(set(map(stem_word, tokenize(name))), every=True, limit=MAX_CANDIDATES)
+            texts = self._lookup.containing(texts, name) if texts else []
             weight = OUTPUT * rarity(len(texts), found.documents)
             new: dict[int, PassageText] = {}
             for output in self._lookup.outputs(texts, search.selection, MAX_HITS):
@@ -183,8 +183,7 @@ class Recall:
             for turn in found.turns:
                 if turn.id in new:
                     turn.add("output", weight)
-            hits.update(new)
-        return hits
+            search.outputs.update(new)
 
     def _add_dates(self, search: _Search) -> None:
         """Raise the turns of sessions near the dates in the query, and add those sessions if it is only a date."""
@@ -226,12 +225,12 @@ class Recall:
 
     # -- passages
 
-    def _evidence(self, search: _Search, hits: dict[int, PassageText], limit: int) -> list[Evidence]:
-        known, documents = search.found.known, search.found.documents
-        rarities = {stem: rarity(known.get(stem, 0), documents) for stem in search.query.words}
+    def _evidence(self, search: _Search, limit: int) -> list[Evidence]:
+        found = search.found
+        rarities = {stem: rarity(found.known.get(stem, 0), found.documents) for stem in search.query.words}
         renderer = Renderer(search.query, rarities)
         statements: dict[tuple[int, str], Statement] = {}  # by what was said: people repeat themselves
-        for passage in self._passages(search, renderer, hits, limit):
+        for passage in self._passages(search, renderer, limit):
             if len(statements) < limit:
                 statement = renderer.render(passage)
                 if not statement.evidence.matched and passage.output is None:  # then it is a call that matches
@@ -240,7 +239,7 @@ class Recall:
         by_score = sorted(statements.values(), key=lambda statement: (-statement.evidence.score, -statement.time))
         return order_updates(by_score, renderer.weigher)
 
-    def _passages(self, search: _Search, renderer: Renderer, hits: dict[int, PassageText], limit: int) -> list[Passage]:
+    def _passages(self, search: _Search, renderer: Renderer, limit: int) -> list[Passage]:
         """The best turns with their texts: `limit` that do not repeat the question, and more if one may answer it."""
         turns = in_order(search.found.turns)[: _MAX_READ * limit]
         sources = self._lookup.sources({turn.session for turn in turns})
@@ -251,8 +250,8 @@ class Recall:
             if not wanted:
                 break
             texts = self._read(search, turn)
-            if turn.session in sources and (texts or turn.id in hits):
-                passage = Passage(turn, sources[turn.session], texts, hits.get(turn.id))
+            if turn.session in sources and (texts or turn.id in search.outputs):
+                passage = Passage(turn, sources[turn.session], texts, search.outputs.get(turn.id))
                 passages.append(passage)
                 if renderer.answers(passage):
                     turn.add("answer", ranking.ANSWER * best)

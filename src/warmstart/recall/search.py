@@ -13,7 +13,7 @@ from warmstart.recall.ranking import FIELDS, Turn, rank, rarity
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from warmstart.storage.database import Connection
 
@@ -123,7 +123,7 @@ def _postings(connection: Connection, dialect: str, terms: Sequence[str], projec
         for term in terms:
             values += (f"({' OR '.join(projects)}) AND {term}" if projects else term, MAX_PER_TERM)
         rows = connection.execute(" UNION ALL ".join([_SQLITE_POSTINGS] * len(terms)), values)
-    return [[int(number) for number in ids.split(",")] if ids else [] for (ids,) in rows.fetchall()]
+    return [list(map(int, ids.split(","))) if ids else [] for (ids,) in rows.fetchall()]
 
 
 def _candidates(found: Found, postings: Sequence[Collection[int]]) -> list[int]:
@@ -140,11 +140,13 @@ def _candidates(found: Found, postings: Sequence[Collection[int]]) -> list[int]:
 def _read(connection: Connection, found: Found, postings: Sequence[Sequence[int]], scope: Scope) -> list[Turn]:
     """The first candidates that are in scope, with their counts."""
     candidates = _candidates(found, postings)
-    having = [frozenset(ids) for ids in postings]
     turns: list[Turn] = []
     for start in range(0, len(candidates), MAX_TURNS):
-        batch = candidates[start : start + MAX_TURNS]
-        turns += read_turns(connection, found.terms, batch, scope, having)
+        places: dict[int, list[int]] = {number: [] for number in candidates[start : start + MAX_TURNS]}
+        for place, ids in enumerate(postings):
+            for number in places.keys() & ids:
+                places[number].append(place)
+        turns += read_turns(connection, found.terms, [*places], scope, places)
         if len(turns) >= MAX_TURNS:
             break
     return turns
@@ -155,27 +157,23 @@ def read_turns(
     terms: Sequence[str],
     ids: Sequence[int],
     scope: Scope,
-    having: Sequence[Collection[int]] = (),
+    places: Mapping[int, Sequence[int]] | None = None,
 ) -> list[Turn]:
     """Turns by their ids, in that order, with their counts of these terms.
 
-    `having` are the turns that have each term, if that is known.
+    `places` are those of the terms that each turn has, if that is known.
     """
-    padded = [f" {term} " for term in terms]
-    places = range(len(terms))
     turns: dict[int, Turn] = {}
-    for row in connection.execute(_TURNS.format(", ".join("?" * len(ids))), ids).fetchall() if ids else ():
-        number, session = row[:2]
-        if not scope.allows(session):
-            continue
-        text, counts = f" {row[-2]} ", row[-1]
-        by_term: dict[int, bytes] = {}
-        for place in [place for place in places if number in having[place]] if having else places:
-            at = text.find(padded[place])
-            if at >= 0:
-                first = _FIELDS * text.count(" ", 0, at)
-                by_term[place] = counts[first : first + _FIELDS]
-        turns[number] = Turn(number, row[1:5], row[5 : 5 + _FIELDS], row[5 + _FIELDS : 5 + 2 * _FIELDS], by_term)
+    for row in connection.execute(_TURNS.format(", ".join("?" * len(ids)) or "NULL"), ids).fetchall():
+        if scope.allows(row[1]):
+            stems = f" {row[-2]} "
+            by_term: dict[int, bytes] = {}
+            for place in places[row[0]] if places else range(len(terms)):
+                at = stems.find(f" {terms[place]} ")
+                if at >= 0:
+                    first = _FIELDS * stems.count(" ", 0, at)
+                    by_term[place] = row[-1][first : first + _FIELDS]
+            turns[row[0]] = Turn(row, by_term)
     return [turns[number] for number in ids if number in turns]
 
 

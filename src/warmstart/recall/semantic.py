@@ -107,8 +107,9 @@ class SemanticIndex(AbstractContextManager["SemanticIndex"]):
         # If no word of the query occurs, require a higher similarity: something is always nearest.
         floor = self.embedder.floor * (1 if query.content & found.known.keys() else 2)
         for turn in near:
-            if turn.id in similarities and similarities[turn.id] >= floor:
-                turn.add("vectors", unit * similarities[turn.id])
+            similarity = similarities.get(turn.id, 0.0)
+            if similarity >= floor:
+                turn.add("vectors", unit * similarity)
                 found.turns.append(turn)
 
     def _near(self, found: Found, vector: Matrix, scope: Scope, seconds: float) -> list[Turn]:

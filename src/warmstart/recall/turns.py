@@ -18,7 +18,7 @@ from warmstart.recall.ranking import FIELDS
 from warmstart.recall.search import project_term
 from warmstart.sessions.lookup import StoredText
 from warmstart.text.names import name_parts
-from warmstart.text.words import stem_word, tokenize
+from warmstart.text.words import root_word, tokenize
 
 MAX_TEXTS = 30  # replies and thoughts in a turn; after them the next one begins
 
@@ -111,7 +111,7 @@ def terms_of(text: str) -> list[str]:
     words += name_parts(text)
     if not text.isascii():
         words += [character for word in words if len(word) == 2 and not word.isascii() for character in word]
-    return [stem_word(word) for word in words]
+    return [root_word(word) for word in words]
 
 
 def _done(tool: str, arguments: str) -> str:

@@ -16,9 +16,14 @@ _DATE = (
 )
 _PATH = r"(?:[\w.~-]*/)+[\w.-]+|\b[\w-]+\.[a-z]{1,5}\b"
 _COMMAND = r"`[^`\n]+`|(?:^|\s)\$ \S|\s--?[a-z][\w-]*"
+# Four digits or more, but no year and no count; fewer only right after "port".
+_PORT = (
+    r"\bports?\W{1,3}(?:\w+\W){0,2}\d{2,5}\b"
+    r"|(?<![\w./-])(?!(?:19|20)\d\d\b)\d{4,5}(?![\w-])(?! (?:bytes|characters|chars|lines|ms|tokens)\b)"
+)
 # What a question says, what it asks for, and a question with an answer. The first row that fits decides.
 ROWS = (
-    (r"\b(?:which|what)\b.{0,20}\bports?\b", r"(?<![\w./-])\d{2,5}(?![\w-])", "which port is it", "it is on 5433"),
+    (r"\b(?:which|what)\b.{0,20}\bports?\b", _PORT, "which port is it", "it is on 5433"),
     (r"\b(?:which|what)\b.{0,20}\bversions?\b", r"\bv?\d+(?:\.\d+)+|\bv\d+\b|\b[a-z]+ \d+(?:\.\d+)*\b",
      "which version", "v2"),
     (r"\bhow (?:many|much|long|often|old|big|large|far|fast)\b", NUMBER, "how many tests are there", "there are 12"),

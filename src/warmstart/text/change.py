@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 
 from warmstart.text.excerpt import Weigher
-from warmstart.text.words import STOPWORDS, stem_word, tokenize
+from warmstart.text.words import STOPWORDS, root_word, tokenize
 
 MIN_WORDS = 2  # of the query, near both values, if it has as many
 MIN_SHARED = 0.75  # of the words of the query that are near either value
@@ -43,10 +43,10 @@ def _is_same_subject(shared: set[str], either: set[str], new: str, old: str, wei
         return False
     if weigher.weigh(shared) < MIN_SHARED * weigher.weigh(either):
         return False
-    known = {stem_word(word) for word in tokenize(old)}.union(weigher.words)
+    known = {root_word(word) for word in tokenize(old)}.union(weigher.words)
     for before, word in pairwise(tokenize(new)):
         narrows = before.isalpha() and before not in STOPWORDS and not before.endswith(("ed", "ly", "now"))
-        if narrows and stem_word(word) in shared and stem_word(before) not in known:
+        if narrows and root_word(word) in shared and root_word(before) not in known:
             return False
     return True
 

@@ -10,8 +10,9 @@ from bisect import bisect_right
 from functools import cache
 
 from warmstart.text.answers import NUMBER, answer_pattern
+from warmstart.text.irregular import FORMS
 from warmstart.text.truncate import one_line
-from warmstart.text.words import stem_word
+from warmstart.text.words import root_word, stem_word
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ MAX_CHARACTERS = 50_000  # of a text that are searched
 _UNACCENTED = str.maketrans("àáâãäåçèéêëìíîïñòóôõöùúûüýÿ", "aaaaaaceeeeiiiinooooouuuuyy")
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 # Not after the number of an item in a list.
-_SENTENCE_END = re.compile(r"(?<=[!?])\s+|(?<=\.)(?<!\s\d\.)(?<!\s\d\d\.)\s+|(?<=[。！？])|\n+")
+_SENTENCE_END = re.compile(r"[!?]\s+|\.(?<!\s\d\.)(?<!\s\d\d\.)\s+|[。！？]|\n+")
 # Markup, and what takes its place.
 _MARKS = (
     (r"<(system-reminder|(?:local-)?command-[a-z]+|ide_[a-z_]+|environment_context)>(?s:.*?)(?:</\1>|\Z)", " "),
@@ -62,6 +63,8 @@ class Weigher:
         weights = {**rarities, **dict.fromkeys(self._names, max(rarities.values(), default=1.0))}
         total = sum(weights.values())
         self._weights = {word: weight / total for word, weight in weights.items()}
+        # `happi` is the stem of `happy`, and `went` a form of `go`.
+        self._starts = {word: (word.removesuffix("i"), *_forms().get(word, ())) for word in self._weights}
         self.words = self._weights.keys()
         self.pattern = answer_pattern(question)
         self.asks_for_number = self.pattern is not None and self.pattern.pattern == NUMBER
@@ -71,7 +74,8 @@ class Weigher:
     def estimate(self, text: str) -> float:
         """About what part of the query a text has: quick, but it also counts the middle of words."""
         lower = text[:MAX_CHARACTERS].lower()
-        return sum(weight for word, weight in self._weights.items() if word.removesuffix("i") in lower)
+        having = [word for word, starts in self._starts.items() if any(start in lower for start in starts)]
+        return self.weigh(having)
 
     def best(self, text: str) -> Sentence:
         """The best sentence; of equal ones, the first."""
@@ -81,7 +85,9 @@ class Weigher:
 
     def _find_best(self, text: str) -> Sentence:
         text = text[:MAX_CHARACTERS]
-        lower = text.lower().translate(_UNACCENTED)
+        lower = text.lower()
+        if not lower.isascii():
+            lower = lower.translate(_UNACCENTED)
         if len(lower) != len(text):  # some letters are longer in lower case
             text = lower
         begins = [0, *(end.end() for end in _SENTENCE_END.finditer(text)), len(text)]
@@ -127,12 +133,12 @@ class Weigher:
 
     def _find(self, text: str, lower: str, word: str) -> Iterator[int]:
         """Where words with this stem, or a name, begin."""
-        start = word.removesuffix("i")  # `happi` is the stem of `happy`
-        at = lower.find(start)
-        while at >= 0:
-            if word in self._names or not word.isascii() or _has_stem(text, lower, at, word):
-                yield at
-            at = lower.find(start, at + 1)
+        for start in self._starts[word]:
+            at = lower.find(start)
+            while at >= 0:
+                if word in self._names or not word.isascii() or _has_stem(text, lower, at, word):
+                    yield at
+                at = lower.find(start, at + 1)
 
     def find_answers(self, text: str) -> Iterator[re.Match[str]]:
         """The things in a text of the kind that the query asks for, if the query does not name them itself."""
@@ -141,12 +147,18 @@ class Weigher:
                 yield match
 
 
+@cache
+def _forms() -> Mapping[str, Sequence[str]]:
+    """Irregular forms by the stem of their base form."""
+    return {stem_word(base): forms for base, forms in FORMS.items()}
+
+
 def _has_stem(text: str, lower: str, at: int, stem: str) -> bool:
     """Whether a word with this stem begins here; it may be a part of a name such as `readConfig`."""
     if at and text[at - 1].isalnum() and not text[at].isupper():
         return False
     ends = (_WORD.match(lower, at), _PART.match(text, at))
-    return any(end is not None and stem_word(end[0].lower()) == stem for end in ends)
+    return any(end is not None and root_word(end[0].lower()) == stem for end in ends)
 
 
 def readable(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_word, tokenize
+from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, root_word, split_words, tokenize
 
 MAX_NAMES = 4
 _MAX_IDENTIFIER = 40  # letters; longer mixed-case words are data
@@ -45,7 +45,7 @@ def find_names(text: str) -> tuple[Name, ...]:
         if key and key not in found:
             words = tokenize(candidate)
             if words and not all(word in STOPWORDS or len(word) >= MAX_WORD for word in words):
-                found[key] = Name(key, tuple(map(stem_word, words[:20])))
+                found[key] = Name(key, tuple(map(root_word, words[:20])))
         if len(found) >= MAX_NAMES:
             break
     return tuple(found.values())

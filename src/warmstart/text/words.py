@@ -12,6 +12,8 @@ import unicodedata
 from functools import cached_property, lru_cache
 from threading import Lock
 
+from warmstart.text.irregular import BASES
+
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,17 +141,22 @@ class _Stems(dict[str, str]):
 stem_word = _Stems().__getitem__  # a word without its English ending; one that is not English is unchanged
 
 
+def root_word(word: str) -> str:
+    """The stem of a word's base form: `bought`, `buys` and `buying` give `buy`."""
+    return stem_word(BASES.get(word, word))
+
+
 def distinct_stems(text: str) -> str:
     """The distinct stems of a text, in any order, separated by spaces."""
     return " ".join(map(stem_word, set(tokenize(text))))
 
 
 def topic_terms(text: str) -> list[str]:
-    """What a text is about: its words and the parts of its identifiers, stemmed, without stopwords."""
+    """What a text is about: the roots of its words and of the parts of its identifiers, without stopwords."""
     words: list[str] = []
     for word in split_words(text):
         if word.isascii():
             words += identifier_parts(word) or (word.lower(),)
         else:
             words += tokenize(word)
-    return [stem_word(word) for word in words if len(word) > 1 and word not in STOPWORDS]
+    return [root_word(word) for word in words if len(word) > 1 and word not in STOPWORDS]
