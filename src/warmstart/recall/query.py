@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from warmstart.text.clean import clean
@@ -66,10 +67,14 @@ def parse(text: str) -> Query:
     if set(tokens) <= _IGNORED:
         tokens = list(dict.fromkeys([*tokenize(text), *name_parts(text)]))
     stems = {token: root_word(token) for token in tokens}
-    dates = set(map(root_word, _DATES.split()))
-    may_have_date = not dates.isdisjoint(stems.values()) or any(map(_YEAR.fullmatch, tokens))
+    may_have_date = not _roots(_DATES).isdisjoint(stems.values()) or any(map(_YEAR.fullmatch, tokens))
     tokens = [word for word in tokens if word not in _IGNORED] or tokens
     words = {stems[word]: word for word in tokens[:MAX_WORDS]}
-    times = dates.union(map(root_word, _TIMES.split()))
+    times = _roots(_DATES + _TIMES)
     content = {stem for stem, word in words.items() if stem not in times and not word.isdigit()}
     return Query(text, words, find_names(text), content, may_have_date)
+
+
+@cache
+def _roots(words: str) -> frozenset[str]:
+    return frozenset(map(root_word, words.split()))
