@@ -30,6 +30,11 @@ HOW_TO_ANSWER = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+# What asks for passages in the order in which they were said.
+_ORDER = re.compile(
+    r"\border in which\b|\bin (?:what|which|chronological) order\b|\bin order\b(?! to)|\btimeline\b",
+    re.IGNORECASE,
+)
 # Words of a question, besides the stopwords, that do not say what it is about.
 _ASKING = """
     ask asked discuss discussed earlier first later like liked likes mention mentioned only prefer previously says talk
@@ -57,6 +62,7 @@ class Query(NamedTuple):
     names: tuple[Name, ...]
     content: set[str]
     may_have_date: bool
+    asks_for_order: bool
 
 
 def parse(text: str) -> Query:
@@ -72,7 +78,7 @@ def parse(text: str) -> Query:
     words = {stems[word]: word for word in tokens[:MAX_WORDS]}
     times = _roots(_DATES + _TIMES)
     content = {stem for stem, word in words.items() if stem not in times and not word.isdigit()}
-    return Query(text, words, find_names(text), content, may_have_date)
+    return Query(text, words, find_names(text), content, may_have_date, bool(_ORDER.search(text)))
 
 
 @cache
