@@ -33,6 +33,7 @@ LAYERS = (
     ("app",),
     ("hosts",),
     ("mcp", "web"),
+    ("mcp_server",),
     ("cli",),  # starts the servers
     ("testing",),
 )
@@ -71,7 +72,8 @@ BUDGETS = {
     # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
     ("hosts",): 2635,
     ("report",): 729,
-    ("cli", "mcp"): 5660,  # 5,400 by design; which calls a template carries, and why not the others
+    # 5,400 by design; which calls a template carries, and why not the others; the protocol instead of its SDK (130)
+    ("cli", "mcp", "mcp_server"): 5790,
     ("testing",): 1492,
 }
 MAX_LINES = 44_530  # 40,000 by design
@@ -183,4 +185,4 @@ def test_the_public_names_are_exactly_those_declared() -> None:
 def test_modules_read_no_environment_except_at_the_edge() -> None:
     reads = re.compile(r"os\.environ|os\.getenv")
     readers = {package_of(module_of(path)) for path in files() if reads.search(path.read_text(encoding="utf-8"))}
-    assert readers <= {"config", "app", "cli", "mcp", "web", "hosts"}
+    assert readers <= {"config", "app", "cli", "mcp", "mcp_server", "web", "hosts"}

@@ -85,8 +85,6 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     click.echo(f"Done. New sessions of {changed} start warm; `warmstart uninstall` undoes this.", err=True)
     for pending in filter(None, (status(plan.host, place, current.home).pending for plan in plans)):
         click.echo(f"{pending}.", err=True)
-    if not place.mcp:
-        click.echo("The MCP server was not installed: it needs `pip install 'warmstart[mcp]'`.", err=True)
     click.echo(
         f"{current.templates_holdout:.0%} of the sessions start without a template, as a control group. "
         f"Set templates.holdout in {current.home / 'config.toml'} to change that (0 = none).",
