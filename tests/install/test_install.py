@@ -340,7 +340,7 @@ def test_a_file_that_is_not_writable_or_readable_changes_nothing(place, kept, ho
 
 def test_links_and_odd_files_are_refused(place, kept, home, subtests):
     path = home / ".claude.json"
-    target = write(home / "dotfiles" / "claude.json", "{}")
+    target = write(home.parent / "dotfiles" / "claude.json", "{}")
     for make, reason in (
         (lambda: path.symlink_to(target), "symbolic link to .*dotfiles"),
         (lambda: path.symlink_to("nowhere"), "symbolic link"),
@@ -357,7 +357,7 @@ def test_links_and_odd_files_are_refused(place, kept, home, subtests):
 
 def test_a_link_matters_only_if_something_has_to_change(place, kept, home):
     path = home / ".claude" / "settings.json"
-    target = home / "settings.json"
+    target = home.parent / "settings.json"
     write(target, "{}")
     path.parent.mkdir()
     path.symlink_to(target)
@@ -369,6 +369,20 @@ def test_a_link_matters_only_if_something_has_to_change(place, kept, home):
     assert plan_install(HOST, place, kept).changes == []
     with pytest.raises(ConfigError, match="symbolic link"):
         plan_uninstall(HOST, place, kept)
+
+
+def test_a_link_to_a_file_in_the_home_directory_is_followed(place, kept, home):
+    target = write(home / "dotfiles" / "settings.json", '{"model": "opus"}', 0o644)
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.symlink_to("../dotfiles/settings.json")
+    before = tree(home)
+    set_up(place, kept)
+    assert path.is_symlink()
+    assert " hook claude-code Stop || true" in target.read_text()
+    take_back(place, kept)
+    kept.rmdir()
+    assert tree(home) == before
 
 
 def test_the_status_follows_links_and_is_not_about_files_of_others(place, kept, home):
@@ -403,14 +417,14 @@ def test_a_file_that_changes_under_us_is_not_overwritten(place, kept, home):
 
 def test_the_diff_only_adds_lines_and_names_the_file(place, kept, home):
     write(home / ".claude/settings.json", '{\n  "model": "opus"\n}\n')
-    diff = plan_install(HOST, place, kept).changes[0].diff(home)
+    diff = plan_install(HOST, place, kept).changes[0].diff(home, str)
     assert diff.startswith("--- ~/.claude/settings.json\n+++ ~/.claude/settings.json\n")
     assert not re.search(r"^-(?!--)", diff, re.MULTILINE)
 
 
 def test_the_diff_of_one_long_line_is_short(place, kept, home):
     write(home / ".claude.json", json.dumps({"projects": {f"/p{n}": {"x": n} for n in range(1000)}}))
-    diff = plan_install(HOST, place, kept).changes[1].diff(home)
+    diff = plan_install(HOST, place, kept).changes[1].diff(home, str)
     assert len(diff) < 1000
     assert '+"warmstart": {' in diff
 
