@@ -288,6 +288,47 @@ def test_a_users_own_command_of_the_same_name_stays(place, kept, home):
     assert path.read_text() == "mine"
 
 
+SERVERS = {  # the file of each agent, and a server of the user's that has our name
+    "claude-code": (".claude.json", '{"mcpServers": {"warmstart": {"command": "mine", "args": ["mcp"]}}}'),
+    "codex": (".codex/config.toml", '[mcp_servers.warmstart]\ncommand = "mine"\n'),
+    "copilot-cli": (".copilot/mcp-config.json", '{"mcpServers": {"warmstart": {"url": "http://localhost"}}}'),
+    "gemini-cli": (".gemini/settings.json", '{"mcpServers": {"warmstart": {"command": "warmstart"}}}'),
+    "opencode": (".config/opencode/opencode.json", '{"mcp": {"warmstart": {"command": ["warmstart", "serve"]}}}'),
+}
+
+
+def test_a_users_own_server_of_the_same_name_stays(place, kept, home, subtests):
+    for host, (name, text) in SERVERS.items():
+        with subtests.test(host):
+            path = write(home / name, text)
+            uninstall(plan_uninstall(host, place, kept), place, kept)
+            assert path.read_text() == text
+            plan = plan_install(host, place, kept)
+            assert "has its own" in plan.notes[0]
+            install(plan, place, kept)
+            assert "mine" not in text or '"mine"' in path.read_text()
+            assert plan_install(host, place, kept).changes == []
+            uninstall(plan_uninstall(host, place, kept), place, kept)
+            assert path.read_text() == text
+
+
+def test_our_server_is_found_without_a_record(place, kept, home):
+    for command in (["/old/bin/warmstart", "mcp"], ["/old/python", "-Pm", "warmstart", "mcp"]):
+        server = {"command": command[0], "args": command[1:]}
+        path = write(home / ".claude.json", json.dumps({"mcpServers": {"warmstart": server}}))
+        take_back(place, kept)
+        assert path.read_text() == "{}"
+
+
+def test_our_command_is_removed_without_a_record(place, kept, home):
+    before = tree(home)
+    set_up(place, kept)
+    (kept / "hosts" / "claude-code.json").unlink()
+    take_back(place, kept)
+    assert not list(home.rglob("warm*.md"))
+    assert before == {}
+
+
 def test_our_command_stays_if_the_user_edited_it(place, kept, home):
     set_up(place, kept)
     path = home / ".claude/commands/warm.md"

@@ -35,9 +35,9 @@ SEQUENCES = {
 }
 
 
-def run(command: str, host: str, home: Path) -> list[str]:
+def run(command: str, host: str, folder: Path) -> list[Any]:
     """Run a command as the command line does. `old` installs from another place. Returns its notes."""
-    place, kept = Place(home, {}, mcp=True), home / ".warmstart"
+    place, kept = Place(folder / "home", {}, mcp=True), folder / "kept"
     if command == "old":
         place = place._replace(python="/old/bin/python")
     if command == "uninstall":
@@ -49,8 +49,8 @@ def run(command: str, host: str, home: Path) -> list[str]:
     return plan.notes + plan_install(host, place, kept).changes
 
 
-def is_killed(step: int, command: Callable[[], Any], home: Path) -> bool:
-    """Run a command in a process that dies before its change number `step` below `home`, if it makes so many."""
+def is_killed(step: int, command: Callable[[], Any], folder: Path) -> bool:
+    """Run a command in a process that dies before its change number `step` below `folder`, if it makes so many."""
     left = step
 
     def count() -> None:
@@ -60,7 +60,7 @@ def is_killed(step: int, command: Callable[[], Any], home: Path) -> bool:
             os._exit(KILLED)
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in CHANGES and (not os.path.isabs(arguments[0]) or Path(arguments[0]).is_relative_to(home)):
+        if event in CHANGES and (not Path(arguments[0]).is_absolute() or Path(arguments[0]).is_relative_to(folder)):
             count()
 
     def child() -> None:
@@ -83,15 +83,16 @@ def test_a_killed_command_can_be_repeated_and_undone(tmp_path, host, sequence):
     step, is_complete = 0, False
     while not is_complete:
         step += 1
-        home = tmp_path / str(step)
+        folder = tmp_path / str(step)
+        home = folder / "home"
         for name, text in FILES[host].items():
             write(home / name, text)
         before = tree(home)
         for command in first.split():
-            run(command, host, home)
-        is_complete = not is_killed(step, lambda home=home: run(killed, host, home), home)
+            run(command, host, folder)
+        is_complete = not is_killed(step, lambda folder=folder: run(killed, host, folder), folder)
         for command in then.split():
-            assert run(command, host, home) == [], step
-        (home / ".warmstart").rmdir()
+            assert run(command, host, folder) == [], step
         assert tree(home) == before, step
+        assert not (folder / "kept" / "hosts").exists()
     assert step > 4
