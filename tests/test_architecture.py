@@ -67,14 +67,17 @@ BUDGETS = {
     ("handoff",): 1876,
     # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220, a covariate 90
     ("experiments",): 2320,
-    # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700),
+    # 1,800 by design; the installer undoes every change byte for byte, also when it was killed (900); Hermes has a plugin and an engine (700),
     # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
-    ("hosts",): 2635,
+    ("hosts",): 2760,
     ("report",): 729,
-    ("cli", "mcp"): 5660,  # 5,400 by design; which calls a template carries, and why not the others
+    (
+        "cli",
+        "mcp",
+    ): 5690,  # 5,400 by design; which calls a template carries, and why not the others, and installing (30)
     ("testing",): 1492,
 }
-MAX_LINES = 44_530  # 40,000 by design
+MAX_LINES = 44_690  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
