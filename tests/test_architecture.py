@@ -43,8 +43,8 @@ BUDGETS = {
     ("errors", "config", "tokens", "log"): 566,  # 550 by design; then came the settings of preflight, hosts and agents
     # 1,302 by design; then came patterns compiled on first use (36), irregular words (38), and from recall: excerpts
     # (161), answers (45), names (51) and changed values (63)
-    ("text", "stats"): 1715,
-    ("storage",): 969,  # 900 by design; then came compression and retired migrations
+    ("text", "stats"): 1720,
+    ("storage",): 1045,  # 900 by design; then came compression, retired migrations and the outbox of hooks (70)
     ("redact",): 899,
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
     # and compressed texts (7), and a store opened for a search (50)
@@ -59,66 +59,24 @@ BUDGETS = {
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
     ("templates",): 6784,
-    ("app", "run", "__init__"): 973,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
-    # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100)
-    ("preflight",): 989,
+    ("app", "run", "__init__"): 977,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
+    # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100);
+    # what could not be recorded is recorded by the next sync (15)
+    ("preflight",): 1013,
     # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
     # (60), compressions in packets (50)
     ("handoff",): 1876,
     # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220, a covariate 90
     ("experiments",): 2320,
-    # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
-    # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
-    # stored (80)
-    ("hosts",): 2760,
+    # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700),
+    # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
+    ("hosts",): 2635,
     ("report",): 729,
-    # 5,400 by design; which calls a template carries, and why not the others, and agents set up one by one (30)
-    ("cli", "mcp"): 5690,
-    ("testing",),
-)
-LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in layer}
-
-# Maximum lines of Python per package. Raising one needs a reason beside it.
-BUDGETS = {
-    ("errors", "config", "tokens", "log"): 566,  # 550 by design; then came the settings of preflight, hosts and agents
-    # 1,302 by design; then came patterns compiled on first use (36), irregular words (38), and from recall: excerpts
-    # (161), answers (45), names (51) and changed values (63)
-    ("text", "stats"): 1715,
-    ("storage",): 969,  # 900 by design; then came compression and retired migrations
-    ("redact",): 899,
-    # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
-    # and compressed texts (7), and a store opened for a search (50)
-    ("sessions",): 7007,
-    ("profile",): 3411,  # 3,400 before a search could load what a call names without the rest
-    # 700 by design; static vectors find no paraphrases, so there is a sentence model too; vectors with their embedder
-    # (91)
-    ("embedding",): 819,
-    # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it, then authors and notes
-    ("memory",): 4354,
-    ("recall",): 1329,
-    # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
-    # rows of the open dataset (94)
-    ("templates",): 6784,
-    ("app", "run", "__init__"): 973,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
-    # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100)
-    ("preflight",): 989,
-    # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
-    # (60), compressions in packets (50)
-    ("handoff",): 1876,
-    # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220, a covariate 90
-    ("experiments",): 2320,
-    # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
-    # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
-    # stored (80)
-    ("hosts",): 2760,
-    ("report",): 729,
-    (
-        "cli",
-        "mcp",
-    ): 5690,  # 5,400 by design; which calls a template carries, and why not the others, and installing (30)
+    # 5,400 by design; which calls a template carries, and why not the others, and how often a search reached a limit
+    ("cli", "mcp"): 5685,
     ("testing",): 1492,
 }
-MAX_LINES = 44_700  # 40,000 by design
+MAX_LINES = 44_750  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
