@@ -44,8 +44,8 @@ BUDGETS = {
     ("errors", "config", "tokens", "log"): 566,  # 550 by design; then came the settings of preflight, hosts and agents
     # 1,302 by design; then came patterns compiled on first use (36), irregular words (38), and from recall: excerpts
     # (161), answers (45), names (51) and changed values (63)
-    ("text", "stats"): 1708,
-    ("storage",): 969,  # 900 by design; then came compression and retired migrations
+    ("text", "stats"): 1720,
+    ("storage",): 1045,  # 900 by design; then came compression, retired migrations and the outbox of hooks (70)
     ("redact",): 899,
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
     # and compressed texts (7), and a store opened for a search (50)
@@ -56,27 +56,30 @@ BUDGETS = {
     ("embedding",): 819,
     # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it, then authors and notes
     ("memory",): 4354,
-    ("recall",): 1322,
+    ("recall",): 1329,
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
     ("templates",): 6784,
-    ("app", "run", "__init__"): 973,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
-    # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100)
-    ("preflight",): 989,
+    ("app", "run", "__init__"): 986,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
+    # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100);
+    # what could not be recorded is recorded by the next sync (15)
+    ("preflight",): 1013,
     # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
     # (60), compressions in packets (50)
     ("handoff",): 1876,
     # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220, a covariate 90
     ("experiments",): 2320,
-    # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700),
-    # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
-    ("hosts",): 2635,
+    # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
+    # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
+    # stored (80)
+    ("hosts",): 2760,
     ("report",): 729,
-    # 5,400 by design; which calls a template carries, and why not the others; the protocol instead of its SDK (130)
-    ("cli", "mcp", "mcp_server"): 5790,
+    # 5,400 by design; which calls a template carries, and why not the others, and how often a search reached a
+    # limit; the protocol of MCP instead of its SDK (125)
+    ("cli", "mcp", "mcp_server"): 5840,
     ("testing",): 1492,
 }
-MAX_LINES = 44_530  # 40,000 by design
+MAX_LINES = 45_020  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -90,7 +93,7 @@ def imports(path: Path) -> Iterator[str]:
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
                 names.append(name if node.module == "warmstart" or is_module(name) else str(node.module))
-        yield from (name for name in names if name.split(".")[0] == "warmstart")
+        yield from (name for name in names if name.split(".")[0] == "warmstart" and name != "warmstart.__version__")
 
 
 def is_module(name: str) -> bool:
