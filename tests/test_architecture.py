@@ -47,8 +47,9 @@ BUDGETS = {
     ("storage",): 969,  # 900 by design; then came compression and retired migrations
     ("redact",): 899,
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
-    # and compressed texts (7), and a store opened for a search (50)
-    ("sessions",): 7007,
+    # and compressed texts (7), and a store opened for a search (50), and a sync
+    # that knows at once that nothing is new (175)
+    ("sessions",): 7185,
     ("profile",): 3411,  # 3,400 before a search could load what a call names without the rest
     # 700 by design; static vectors find no paraphrases, so there is a sentence model too; vectors with their embedder
     # (91)
@@ -59,7 +60,7 @@ BUDGETS = {
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
     ("templates",): 6784,
-    ("app", "run", "__init__"): 973,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
+    ("app", "run", "__init__"): 982,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
     # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100)
     ("preflight",): 989,
     # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
@@ -71,10 +72,11 @@ BUDGETS = {
     # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
     ("hosts",): 2635,
     ("report",): 729,
-    ("cli", "mcp"): 5660,  # 5,400 by design; which calls a template carries, and why not the others
+    # 5,400 by design; which calls a template carries, and why not the others; answers without click (60)
+    ("cli", "mcp"): 5720,
     ("testing",): 1492,
 }
-MAX_LINES = 44_530  # 40,000 by design
+MAX_LINES = 44_790  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -88,7 +90,7 @@ def imports(path: Path) -> Iterator[str]:
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
                 names.append(name if node.module == "warmstart" or is_module(name) else str(node.module))
-        yield from (name for name in names if name.split(".")[0] == "warmstart")
+        yield from (name for name in names if name.split(".")[0] == "warmstart" and name != "warmstart.__version__")
 
 
 def is_module(name: str) -> bool:
