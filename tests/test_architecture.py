@@ -43,8 +43,8 @@ BUDGETS = {
     ("errors", "config", "tokens", "log"): 566,  # 550 by design; then came the settings of preflight, hosts and agents
     # 1,302 by design; then came patterns compiled on first use (36), irregular words (38), and from recall: excerpts
     # (161), answers (45), names (51) and changed values (63)
-    ("text", "stats"): 1715,
-    ("storage",): 969,  # 900 by design; then came compression and retired migrations
+    ("text", "stats"): 1720,
+    ("storage",): 1045,  # 900 by design; then came compression, retired migrations and the outbox of hooks (70)
     ("redact",): 899,
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
     # and compressed texts (7), and a store opened for a search (50), and a sync
@@ -60,9 +60,10 @@ BUDGETS = {
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
     ("templates",): 6784,
-    ("app", "run", "__init__"): 982,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
-    # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100)
-    ("preflight",): 989,
+    ("app", "run", "__init__"): 986,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
+    # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100);
+    # what could not be recorded is recorded by the next sync (15)
+    ("preflight",): 1013,
     # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
     # (60), compressions in packets (50)
     ("handoff",): 1876,
@@ -72,11 +73,12 @@ BUDGETS = {
     # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
     ("hosts",): 2635,
     ("report",): 729,
-    # 5,400 by design; which calls a template carries, and why not the others; answers without click (60)
-    ("cli", "mcp"): 5720,
+    # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a
+    # limit, and answers without click (55)
+    ("cli", "mcp"): 5745,
     ("testing",): 1492,
 }
-MAX_LINES = 44_790  # 40,000 by design
+MAX_LINES = 44_920  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -36,6 +36,7 @@ from warmstart.sessions.projects import branch_of, project_of_log, resolve_proje
 from warmstart.sessions.sql_store import BAD_SESSION, SQLSessionStore, open_store
 from warmstart.sessions.store import Filter, SessionSummary
 from warmstart.sessions.values import Message, Session, SessionOutcome, Step, clean, steps
+from warmstart.storage.outbox import deliver
 
 if TYPE_CHECKING:
     from warmstart.experiments.store import Experiments
@@ -196,6 +197,10 @@ class Warmstart:
             with progress("Extracting") as step:
                 self._items.update(progress=step)
                 update_turns(self.store, self.redactor)
+        if PREFLIGHT in self.store.database.applied():
+            from warmstart.preflight.index import record_turns
+
+            deliver(str(self.settings.home), lambda rows: record_turns(self.store, rows))
         if MEMORY in self.store.database.applied():
             self.memory.screen()
         try:
@@ -347,7 +352,6 @@ class Warmstart:
         migrate(self.store)
         self.memory.screen()
         policy = Policy(self.settings, memory_file(self.settings))
-        policy.deadline_ms = 1000  # no turn is waiting for it
         run = Preflight(database.connection, database.DIALECT, session="", project=where, policy=policy)
         return run.before_turn(clean(message), number=0 if first else 1)
 

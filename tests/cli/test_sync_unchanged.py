@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import Run
 
 import warmstart
+from warmstart.storage.outbox import put_row
 
 NOTHING_NEW = "0 logs read, 7 unchanged, in 0.0 s.\n"
 MAX_MODULES = 110  # `python -c pass` has about 60, a sync 290
@@ -133,6 +134,11 @@ def test_what_other_programs_did_to_the_store_is_followed_up(run: Run, settled: 
     assert run("sessions", "delete", first.id, "--yes").code == 0
     assert not is_settled()
     assert is_settled()
+
+
+def test_what_waits_in_the_outbox_is_delivered(settled: Path) -> None:
+    put_row(str(settled / ".warmstart"), [])
+    assert not is_settled()
 
 
 def test_a_lost_store_is_filled_again(settled: Path) -> None:

@@ -34,7 +34,7 @@ _DEFAULTS: dict[str, Any] = {
     "preflight_max_tokens": 400,
     "preflight_max_passages": 3,
     "preflight_min_score": 0.36,
-    "preflight_deadline_ms": 5,
+    "preflight_deadline_ms": 60,
     "hosts_exclude": (),
     "store_url": "",
 }
@@ -44,7 +44,6 @@ _MAX_OPENING = 200  # characters of a prompt in which it starts
 _MAX_LOCK = 1  # seconds that storing a sentence waits for other processes
 _MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
 _MAX_ERROR = 200  # characters
-_COLD = 4  # factor for the deadline, because a new process reads the index for the first time
 _VARIABLES = (
     "WARMSTART_STORE",
     "WARMSTART_PREFLIGHT",
@@ -203,8 +202,7 @@ class Hook:
         from warmstart.sessions.projects import repository_of
 
         settings = self.settings
-        policy = Policy(SimpleNamespace(**settings), settings["memory_file"])
-        policy.deadline_ms *= _COLD
+        policy = Policy(SimpleNamespace(**settings, home=self.home), settings["memory_file"])
         project = repository_of(folder)
         if settings["store_url"]:
             database = self._app().store.database

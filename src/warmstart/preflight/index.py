@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
 from warmstart.memory.values import MemoryEntry
+from warmstart.preflight.overlay import RECORD
 from warmstart.profile.calls import SHELLS
 from warmstart.recall.index import Index
 from warmstart.redact.redactor import Redactor
@@ -21,6 +23,7 @@ from warmstart.text.untrusted import find_injection, neutralize
 MIGRATIONS = migrations_of("preflight", __file__)
 
 _DECODE = msgspec.json.Decoder(SessionItems).decode
+_IS_RECORDED = "SELECT 1 FROM preflight_turns WHERE session = ? AND at = ?"
 _STALE = """
     SELECT i.session, i.rules, decompress(i.body) FROM session_items i
     LEFT JOIN preflight_sessions p ON p.session = i.session
@@ -55,6 +58,15 @@ def update_turns(store: SQLSessionStore, redactor: Redactor) -> None:
         with store.database.transaction() as connection:
             for session, rules, body in connection.execute(_STALE).fetchall():
                 _write(connection, session, rules, _DECODE(body), redactor)
+
+
+def record_turns(store: SQLSessionStore, rows: Iterable[Sequence[Any]]) -> None:
+    """Record decisions that the overlay could not record itself."""
+    with store.database.transaction() as connection:
+        for row in rows:
+            session, at = row[0], row[3]
+            if not connection.execute(_IS_RECORDED, (session, at)).fetchone():
+                connection.execute(RECORD, row)
 
 
 def _write(connection: Connection, session: int, rules: str, items: SessionItems, redactor: Redactor) -> None:

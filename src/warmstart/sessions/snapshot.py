@@ -29,6 +29,10 @@ def count_unchanged(home: str, env: Mapping[str, str], paths: Sequence[str] = ()
     import sqlite3
     from json import loads
 
+    from warmstart.storage.outbox import read_rows
+
+    if read_rows(home):
+        return 0
     try:
         with open(f"{home}/{NAME}", "rb") as file:
             snapshot = loads(file.read())
