@@ -69,16 +69,16 @@ BUDGETS = {
     ("handoff",): 1876,
     # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220, a covariate 90
     ("experiments",): 2320,
-    # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700),
-    # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
-    ("hosts",): 2635,
+    # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
+    # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
+    # stored (80)
+    ("hosts",): 2760,
     ("report",): 729,
-    # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a
-    # limit, and answers without click (55)
-    ("cli", "mcp"): 5745,
+    # 5,400 by design; which calls a template carries, and why not the others, and how often a search reached a limit
+    ("cli", "mcp"): 5771,
     ("testing",): 1492,
 }
-MAX_LINES = 44_920  # 40,000 by design
+MAX_LINES = 45_062  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
