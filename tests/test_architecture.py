@@ -48,8 +48,9 @@ BUDGETS = {
     ("storage",): 1045,  # 900 by design; then came compression, retired migrations and the outbox of hooks (70)
     ("redact",): 899,
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
-    # and compressed texts (7), and a store opened for a search (50)
-    ("sessions",): 7007,
+    # and compressed texts (7), and a store opened for a search (50), and a sync
+    # that knows at once that nothing is new (175)
+    ("sessions",): 7185,
     ("profile",): 3411,  # 3,400 before a search could load what a call names without the rest
     # 700 by design; static vectors find no paraphrases, so there is a sentence model too; vectors with their embedder
     # (91)
@@ -74,12 +75,12 @@ BUDGETS = {
     # stored (80)
     ("hosts",): 2760,
     ("report",): 729,
-    # 5,400 by design; which calls a template carries, and why not the others, and how often a search reached a
-    # limit; the protocol of MCP instead of its SDK (125)
-    ("cli", "mcp", "mcp_server"): 5840,
+    # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a limit,
+    # answers without click (55), and the protocol of MCP instead of its SDK (125)
+    ("cli", "mcp", "mcp_server"): 5896,
     ("testing",): 1492,
 }
-MAX_LINES = 45_020  # 40,000 by design
+MAX_LINES = 45_190  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
