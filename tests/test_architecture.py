@@ -33,6 +33,7 @@ LAYERS = (
     ("app",),
     ("hosts",),
     ("mcp", "web"),
+    ("mcp_server",),
     ("cli",),  # starts the servers
     ("testing",),
 )
@@ -47,36 +48,40 @@ BUDGETS = {
     ("storage",): 1045,  # 900 by design; then came compression, retired migrations and the outbox of hooks (70)
     ("redact",): 899,
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
-    # and compressed texts (7), and a store opened for a search (50)
-    ("sessions",): 7007,
-    ("profile",): 3411,  # 3,400 before a search could load what a call names without the rest
+    # and compressed texts (7), and a store opened for a search (50), and a sync
+    # that knows at once that nothing is new (175)
+    ("sessions",): 7185,
+    # 3,400 before a search could load what a call names without the rest, and a hook whether a call failed (45)
+    ("profile",): 3455,
     # 700 by design; static vectors find no paraphrases, so there is a sentence model too; vectors with their embedder
     # (91)
     ("embedding",): 819,
     # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it, then authors and notes
     ("memory",): 4354,
-    ("recall",): 1329,
+    ("recall",): 1332,
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
     ("templates",): 6784,
-    ("app", "run", "__init__"): 977,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
+    ("app", "run", "__init__"): 986,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
     # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100);
     # what could not be recorded is recorded by the next sync (15)
-    ("preflight",): 1013,
+    ("preflight",): 1017,
     # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
     # (60), compressions in packets (50)
     ("handoff",): 1876,
     # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220, a covariate 90
     ("experiments",): 2320,
-    # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700),
-    # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
-    ("hosts",): 2635,
+    # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
+    # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
+    # stored (80)
+    ("hosts",): 2760,
     ("report",): 729,
-    # 5,400 by design; which calls a template carries, and why not the others, and how often a search reached a limit
-    ("cli", "mcp"): 5685,
+    # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a limit,
+    # answers without click (55), and the protocol of MCP instead of its SDK (125)
+    ("cli", "mcp", "mcp_server"): 5896,
     ("testing",): 1492,
 }
-MAX_LINES = 44_750  # 40,000 by design
+MAX_LINES = 45_230  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -90,7 +95,7 @@ def imports(path: Path) -> Iterator[str]:
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
                 names.append(name if node.module == "warmstart" or is_module(name) else str(node.module))
-        yield from (name for name in names if name.split(".")[0] == "warmstart")
+        yield from (name for name in names if name.split(".")[0] == "warmstart" and name != "warmstart.__version__")
 
 
 def is_module(name: str) -> bool:
@@ -185,4 +190,4 @@ def test_the_public_names_are_exactly_those_declared() -> None:
 def test_modules_read_no_environment_except_at_the_edge() -> None:
     reads = re.compile(r"os\.environ|os\.getenv")
     readers = {package_of(module_of(path)) for path in files() if reads.search(path.read_text(encoding="utf-8"))}
-    assert readers <= {"config", "app", "cli", "mcp", "web", "hosts"}
+    assert readers <= {"config", "app", "cli", "mcp", "mcp_server", "web", "hosts"}
