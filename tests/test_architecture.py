@@ -59,7 +59,7 @@ BUDGETS = {
     ("embedding",): 819,
     # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it, then authors and notes
     ("memory",): 4354,
-    ("recall",): 1332,
+    ("recall",): 1340,
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
     ("templates",): 6784,
@@ -82,7 +82,7 @@ BUDGETS = {
     ("cli", "mcp", "mcp_server"): 5896,
     ("testing",): 1492,
 }
-MAX_LINES = 45_310  # 40,000 by design
+MAX_LINES = 45_330  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
