@@ -12,6 +12,8 @@ import os
 import sys
 import time
 
+from warmstart.hosts.guard import Guard, is_paused
+
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +46,7 @@ _MAX_OPENING = 200  # characters of a prompt in which it starts
 _MAX_LOCK = 1  # seconds that storing a sentence waits for other processes
 _MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
 _MAX_ERROR = 200  # characters
+_TELLING = ("SessionStart", "UserPromptSubmit", "BeforeAgent")  # events whose answer may be for the user
 _VARIABLES = (
     "WARMSTART_STORE",
     "WARMSTART_PREFLIGHT",
@@ -59,17 +62,32 @@ def main(arguments: list[str]) -> None:
     """Run a hook, given the host and the event. Never raises."""
     began = time.monotonic()
     hook: Hook | None = None
+    guard: Guard | None = None
     host, event = (*arguments, "", "")[:2]
     try:
         is_host = host.replace("-", "_").isidentifier()  # not a path
         if is_host and os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
             hook = Hook(host)
+            guard = Guard(hook.home, event)
+            if not guard.enter():
+                _tell_about_hanging(event, guard)
+                return
             hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
     except BaseException as failure:  # not even an interrupt may reach the agent
         if hook is not None:
             hook.log(event, failure)
-    if hook is not None:
+    if guard is not None:
+        guard.leave()
+    if hook is not None and not hook.is_paused:
         record_run(hook.home, host, event, (time.monotonic() - began) * 1000, hook.abstained)
+
+
+def _tell_about_hanging(event: str, guard: Guard) -> None:
+    """Tell the user, and only the user, where the agent can do that."""
+    if event in _TELLING and (text := guard.tell()):
+        from json import dumps
+
+        os.write(1, dumps({"systemMessage": text}).encode())
 
 
 class Hook:
@@ -78,6 +96,7 @@ class Hook:
     def __init__(self, host: str, env: Mapping[str, str] = os.environ) -> None:
         self.host = host
         self.abstained = ""  # why nothing was done, if that is worth a line in the log
+        self.is_paused = False
         self.notice = ""  # for the user alone, from hosts that can show it
         self._env = env
         self.home = os.path.abspath(os.path.expanduser(env.get("WARMSTART_HOME") or "~/.warmstart"))
@@ -93,7 +112,8 @@ class Hook:
         name = self.host.replace("-", "_")
         # `cwd` follows the shell, but a session that started in an excluded folder stays excluded.
         folders = (data.get("cwd"), self._env.get("CLAUDE_PROJECT_DIR"))
-        if any(self._is_excluded(str(folder or "")) for folder in folders):
+        self.is_paused = is_paused(self.home, str(folders[1] or folders[0] or ""))
+        if self.is_paused or any(self._is_excluded(str(folder or "")) for folder in folders):
             return
         adapter: Any = import_module(f"warmstart.hosts.{name}")
         answer = adapter.handle(event, data, self)

@@ -71,6 +71,8 @@ class Place(NamedTuple):
             "brief": "brief",
             "recall": "recall",
             "remember": "memory set",
+            "pause": "pause",
+            "forget": "sessions forget --yes",
             "packet": "handoff packet",
             "resume": "handoff resume",
         }

@@ -6,7 +6,7 @@ import { spawn } from "node:child_process"
 
 const COMMAND = "{command}"
 const ENVIRONMENT = "{environment}"
-const START = 10_000, TURN = 5_000 // milliseconds
+const WAIT = 2_000, SHORT_WAIT = 1_000 // milliseconds for what the user waits for, and for the rest
 
 const ask = (event, data, timeout) =>
   new Promise((resolve) => {
@@ -33,7 +33,7 @@ const ask = (event, data, timeout) =>
   })
 
 const withDeadline = (promise) =>
-  Promise.race([promise, new Promise((_, reject) => setTimeout(reject, TURN).unref?.())])
+  Promise.race([promise, new Promise((_, reject) => setTimeout(reject, SHORT_WAIT).unref?.())])
 
 const safe = (hook) => async (...values) => {
   try {
@@ -71,7 +71,7 @@ export const Warmstart = async ({ client, directory }) => {
     return { prompts, is_compacted: data.some(({ info }) => info.summary === true) }
   }
   const begin = async (sessionID, model) =>
-    (await isMain(sessionID)) ? answer("start", sessionID, { model, ...(await conversation(sessionID)) }, START) : ""
+    (await isMain(sessionID)) ? answer("start", sessionID, { model, ...(await conversation(sessionID)) }, WAIT) : ""
   const start = (sessionID, model) => {
     if (!starts.has(sessionID)) starts.set(sessionID, begin(sessionID, model).catch(() => ""))
     return starts.get(sessionID)
@@ -87,23 +87,23 @@ export const Warmstart = async ({ client, directory }) => {
       const prompt = typed(parts)
       if (!prompt || !(await isMain(sessionID))) return
       start(sessionID, message.model?.modelID) // in parallel
-      const text = await answer("prompt", sessionID, { prompt }, TURN)
+      const text = await answer("prompt", sessionID, { prompt }, WAIT)
       const id = `${parts.at(-1).id}w` // parts are sorted by id
       if (text) parts.push({ id, messageID: message.id, sessionID, type: "text", synthetic: true, text })
     }),
     "experimental.session.compacting": safe(async ({ sessionID }, { context }) => {
       compacting.add(sessionID)
       if (!(await isMain(sessionID))) return
-      const text = await answer("compacting", sessionID, await conversation(sessionID), TURN)
+      const text = await answer("compacting", sessionID, await conversation(sessionID), SHORT_WAIT)
       if (text) context.push(text)
     }),
     event: safe(async ({ event }) => {
       const sessionID = event.properties?.sessionID
       if (event.type === "session.compacted" && (await isMain(sessionID))) {
         starts.delete(sessionID)
-        await answer("compacted", sessionID, {}, TURN)
+        await answer("compacted", sessionID, {}, SHORT_WAIT)
       }
-      if (event.type === "session.idle") await answer("idle", sessionID, {}, TURN)
+      if (event.type === "session.idle") await answer("idle", sessionID, {}, SHORT_WAIT)
     }),
     dispose: safe(async () => {
       await Promise.allSettled([...running])
