@@ -44,7 +44,6 @@ _FROM_NOW_ON = "from now on"
 _REMEMBER = ("remember that ", "remember:", f"{_FROM_NOW_ON} ", f"{_FROM_NOW_ON},")  # how a prompt asks for it
 _MAX_OPENING = 200  # characters of a prompt in which it starts
 _MAX_LOCK = 1  # seconds that storing a sentence waits for other processes
-_MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
 _MAX_ERROR = 200  # characters
 _TELLING = ("SessionStart", "UserPromptSubmit", "BeforeAgent")  # events whose answer may be for the user
 _VARIABLES = (
@@ -364,33 +363,10 @@ class Hook:
         return build_ledger(session, redacted_messages(messages, redactor), settings.profile_tools), redactor
 
     def sync(self, *paths: str) -> None:
-        """Import these logs in a background process: one at a time, with low priority, outliving the agent."""
-        if child := os.fork():
-            os.waitpid(child, 0)  # an agent may kill the process group of a hook
-            return
-        try:
-            import fcntl
+        """Import these logs in the background."""
+        from warmstart.hosts.background import start_sync
 
-            os.setsid()
-            if os.fork():
-                os._exit(0)
-            os.nice(10)
-            null = os.open(os.devnull, os.O_RDWR)
-            for stream in range(3):
-                os.dup2(null, stream)
-            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
-            deadline = time.monotonic() + _MAX_WAIT
-            while not os.path.exists(paths[0]) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            waiting = os.open(paths[0], os.O_RDONLY)
-            fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits to import this log
-            lock = os.open(f"{self.home}/hosts/sync.lock", os.O_RDWR | os.O_CREAT, 0o600)
-            os.set_inheritable(lock, True)  # held until the import ends
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            wanted = [word for path in paths for word in ("--path", path)]
-            os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", "--format", self.host, *wanted])
-        finally:
-            os._exit(0)
+        start_sync(self.home, self.host, paths, "" if self.settings["store_url"] else self.settings["store_path"])
 
 
 def _digest(value: str | None) -> str:

@@ -1,0 +1,68 @@
+"""The import that a hook starts and does not wait for: one at a time, with low priority, outliving the agent.
+
+A hook names its own log. What was missed (a hook that could not run, a store that was lost) is found by a sync of
+everything, once a day and after anything went wrong. The lock file holds when that last happened; it is empty while a
+sync runs, so it stays empty if that fails or is killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+
+from warmstart.hosts.hook import CODE
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DAY = 86_400  # seconds
+_MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
+
+
+def start_sync(home: str, host: str, logs: Sequence[str], store: str) -> None:
+    """Import the logs of a host. `store` is the path of the store, if it is a file."""
+    if child := os.fork():
+        os.waitpid(child, 0)  # an agent may kill the process group of a hook
+        return
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        os.nice(10)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(null, stream)
+        os.makedirs(f"{home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
+        _sync(f"{home}/hosts/sync.lock", host, logs, store)
+    finally:
+        os._exit(0)
+
+
+def _sync(path: str, host: str, logs: Sequence[str], store: str) -> None:
+    deadline = time.monotonic() + _MAX_WAIT
+    while not os.path.exists(logs[0]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    waiting = os.open(logs[0], os.O_RDONLY)
+    fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits to import this log
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.set_inheritable(lock, True)  # held until the import ends
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.close(waiting)
+    text = os.read(lock, 20)
+    last = int(text) if text.isdigit() else 0
+    if store and not os.path.exists(store):
+        last = 0
+    os.ftruncate(lock, 0)
+    code = _run("--format", host, *(word for log in logs for word in ("--path", log)))
+    if not 0 <= time.time() - last < _DAY:
+        last, code = int(time.time()), _run()
+    if code == 0:
+        os.pwrite(lock, str(last).encode(), 0)
+
+
+def _run(*arguments: str) -> int:
+    """Run `warmstart sync`; returns its exit code."""
+    return os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-EPc", CODE, "sync", *arguments])
