@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 import time
-
-from warmstart.hosts.hook import CODE
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
@@ -22,8 +19,8 @@ _DAY = 86_400  # seconds
 _MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
 
 
-def start_sync(home: str, host: str, logs: Sequence[str], store: str) -> None:
-    """Import the logs of a host. `store` is the path of the store, if it is a file."""
+def start_sync(home: str, command: Sequence[str], host: str, logs: Sequence[str], store: str) -> None:
+    """Import the logs of a host. `command` runs `warmstart sync`; `store` is the path of the store, if it is a file."""
     if child := os.fork():
         os.waitpid(child, 0)  # an agent may kill the process group of a hook
         return
@@ -36,12 +33,12 @@ def start_sync(home: str, host: str, logs: Sequence[str], store: str) -> None:
         for stream in range(3):
             os.dup2(null, stream)
         os.makedirs(f"{home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
-        _sync(f"{home}/hosts/sync.lock", host, logs, store)
+        _sync(f"{home}/hosts/sync.lock", command, host, logs, store)
     finally:
         os._exit(0)
 
 
-def _sync(path: str, host: str, logs: Sequence[str], store: str) -> None:
+def _sync(path: str, command: Sequence[str], host: str, logs: Sequence[str], store: str) -> None:
     deadline = time.monotonic() + _MAX_WAIT
     while not os.path.exists(logs[0]) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -56,13 +53,9 @@ def _sync(path: str, host: str, logs: Sequence[str], store: str) -> None:
     if store and not os.path.exists(store):
         last = 0
     os.ftruncate(lock, 0)
-    code = _run("--format", host, *(word for log in logs for word in ("--path", log)))
+    own = [word for log in logs for word in ("--path", log)]
+    code = os.spawnv(os.P_WAIT, command[0], [*command, "--format", host, *own])
     if not 0 <= time.time() - last < _DAY:
-        last, code = int(time.time()), _run()
+        last, code = int(time.time()), os.spawnv(os.P_WAIT, command[0], list(command))
     if code == 0:
         os.pwrite(lock, str(last).encode(), 0)
-
-
-def _run(*arguments: str) -> int:
-    """Run `warmstart sync`; returns its exit code."""
-    return os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-EPc", CODE, "sync", *arguments])

@@ -368,7 +368,9 @@ class Hook:
         """Import these logs in the background."""
         from warmstart.hosts.background import start_sync
 
-        start_sync(self.home, self.host, paths, "" if self.settings["store_url"] else self.settings["store_path"])
+        command = [sys.executable, "-EPc", CODE, "sync"]
+        store = "" if self.settings["store_url"] else self.settings["store_path"]
+        start_sync(self.home, command, self.host, paths, store)
 
 
 def _digest(value: str | None) -> str:
