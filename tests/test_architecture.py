@@ -33,6 +33,7 @@ LAYERS = (
     ("app",),
     ("hosts",),
     ("mcp", "web"),
+    ("mcp_server",),
     ("cli",),  # starts the servers
     ("testing",),
 )
@@ -47,8 +48,9 @@ BUDGETS = {
     ("storage",): 1045,  # 900 by design; then came compression, retired migrations and the outbox of hooks (70)
     ("redact",): 899,
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
-    # and compressed texts (7), and a store opened for a search (50)
-    ("sessions",): 7007,
+    # and compressed texts (7), and a store opened for a search (50), and a sync
+    # that knows at once that nothing is new (175)
+    ("sessions",): 7185,
     ("profile",): 3411,  # 3,400 before a search could load what a call names without the rest
     # 700 by design; static vectors find no paraphrases, so there is a sentence model too; vectors with their embedder
     # (91)
@@ -59,7 +61,7 @@ BUDGETS = {
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
     ("templates",): 6784,
-    ("app", "run", "__init__"): 977,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
+    ("app", "run", "__init__"): 986,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
     # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100);
     # what could not be recorded is recorded by the next sync (15)
     ("preflight",): 1013,
@@ -73,11 +75,12 @@ BUDGETS = {
     # stored (80)
     ("hosts",): 2760,
     ("report",): 729,
-    # 5,400 by design; which calls a template carries, and why not the others, and how often a search reached a limit
-    ("cli", "mcp"): 5717,
+    # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a limit,
+    # answers without click (55), and the protocol of MCP instead of its SDK (125)
+    ("cli", "mcp", "mcp_server"): 5896,
     ("testing",): 1492,
 }
-MAX_LINES = 44_900  # 40,000 by design
+MAX_LINES = 45_190  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -91,7 +94,7 @@ def imports(path: Path) -> Iterator[str]:
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
                 names.append(name if node.module == "warmstart" or is_module(name) else str(node.module))
-        yield from (name for name in names if name.split(".")[0] == "warmstart")
+        yield from (name for name in names if name.split(".")[0] == "warmstart" and name != "warmstart.__version__")
 
 
 def is_module(name: str) -> bool:
@@ -186,4 +189,4 @@ def test_the_public_names_are_exactly_those_declared() -> None:
 def test_modules_read_no_environment_except_at_the_edge() -> None:
     reads = re.compile(r"os\.environ|os\.getenv")
     readers = {package_of(module_of(path)) for path in files() if reads.search(path.read_text(encoding="utf-8"))}
-    assert readers <= {"config", "app", "cli", "mcp", "web", "hosts"}
+    assert readers <= {"config", "app", "cli", "mcp", "mcp_server", "web", "hosts"}

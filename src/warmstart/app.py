@@ -121,9 +121,16 @@ class Warmstart:
         Secrets are replaced before anything is stored, unless `redact` is false. `progress` is called with the name of
         a step and returns a context manager, whose value is called with (done, total), and with the name of a log.
         """
+        from warmstart.sessions.snapshot import SESSIONS
+        from warmstart.sessions.sync import SnapshotWriter
+
+        is_complete = not paths and not agents
+        snapshot = SnapshotWriter(self.settings, os.environ, expand_user(Path("~")), is_complete=is_complete)
         with progress("Reading") as step:
             report = self.import_logs(paths, agents=agents, format=format, redact=redact, progress=step)
+        (sessions,) = self.store.fetch(SESSIONS)
         self.update(progress=progress)
+        snapshot.save(self.store, sessions)
         return report
 
     def import_logs(

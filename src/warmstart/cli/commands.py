@@ -14,6 +14,7 @@ from typing import TextIO
 
 import click
 
+from warmstart import __version__
 from warmstart.cli.terminal import printable, raw
 from warmstart.errors import EmbedderError, InvalidTemplate, MemoryBackendError, StoreError, WarmstartError
 
@@ -73,9 +74,7 @@ class _LazyGroup(click.Group):
 
 def _version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"warmstart {version('warmstart')}")
+        click.echo(f"warmstart {__version__}")
         ctx.exit()
 
 
@@ -95,13 +94,12 @@ def mcp_command() -> None:
     """Serve recall, memory, briefs, templates and sessions to an agent over MCP.
 
     Configure `warmstart mcp` as an MCP server in your agent, which starts it and talks to it over standard input and
-    output. It needs the extra `mcp`. With empty input it only checks that it starts.
+    output. With empty input it only checks that it starts.
     """
-    from warmstart.mcp import serve
+    from warmstart.mcp_server import serve
 
     if sys.stdin.isatty():
         raise click.ClickException("this server is started by an agent; see `warmstart mcp --help`")
-    sys.stdout, sys.stderr = raw(sys.stdout), raw(sys.stderr)  # the protocol is data
     serve()
 
 
