@@ -166,7 +166,10 @@ SCRIPTS = {
         }
         let end
         const turn = new Promise((resolve) => (end = resolve))
-        async function* subscribe() { await turn; yield { type: "session.execution.succeeded", data: { sessionID: "s" } } }
+        async function* subscribe() {
+          await turn
+          yield { type: "session.execution.succeeded", data: { sessionID: "s" } }
+        }
         const close = await plugin.setup({ session, event: { subscribe }, location: { directory: "/x" } })
         const request = async (name, sessionID) => {
           const system = []
