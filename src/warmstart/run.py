@@ -19,9 +19,10 @@ from warmstart.handoff.constraints import Quote
 from warmstart.handoff.ledger import Ledger
 from warmstart.handoff.packet import render_constraints
 from warmstart.log import log_error
+from warmstart.memory.lines import memory_key
 from warmstart.memory.selection import memory_file
 from warmstart.preflight.index import migrate
-from warmstart.preflight.overlay import ONE_TURN, Policy, Preflight, memory_key
+from warmstart.preflight.overlay import ONE_TURN, Policy, Preflight
 from warmstart.preflight.prompt import block
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.values import Message, Session, SessionOutcome, clean, session_id

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 
 from warmstart.memory.values import MemoryEntry
+from warmstart.preflight.outbox import RECORD, take
 from warmstart.profile.calls import SHELLS
 from warmstart.recall.index import Index
 from warmstart.redact.redactor import Redactor
@@ -46,6 +48,15 @@ def screen_memories(store: SQLSessionStore, entries: Iterable[MemoryEntry]) -> N
                 "INSERT INTO screened_memories (updated_at, size, is_quotable) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 new,
             )
+
+
+def record_outbox(store: SQLSessionStore, home: Path) -> None:
+    """Record what hooks could not record themselves."""
+    rows = list(take(str(home)))
+    if rows:
+        migrate(store)
+        with store.database.transaction() as connection:
+            connection.executemany(RECORD, rows)
 
 
 def update_turns(store: SQLSessionStore, redactor: Redactor) -> None:

@@ -15,11 +15,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import inf
 
+from warmstart.memory.lines import memory_key, short_digest
 from warmstart.preflight.gate import classify
 from warmstart.preflight.memories import find_memories
+from warmstart.preflight.outbox import RECORD
 from warmstart.recall.ranking import rarity
 from warmstart.recall.search import Scope, find_turns
 from warmstart.storage.deadline import time_limit
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from warmstart.memory.values import MemoryEntry
     from warmstart.preflight.memories import Memory
     from warmstart.recall.ranking import Turn
     from warmstart.recall.semantic import SemanticIndex
@@ -89,10 +89,6 @@ _SHOWN = "SELECT event, reason, evidence FROM preflight_turns WHERE session = ? 
 _LAST_NOTE = """
     SELECT coalesce(max(event), '') FROM preflight_turns WHERE id = (
         SELECT max(id) FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool', 'brief'))
-"""
-_RECORD = """
-    INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _HAS_MEMORIES = "SELECT 1 FROM migrations WHERE name = 'memory/0005_entries'"
 _IS_QUOTABLE = "SELECT 1 FROM screened_memories WHERE updated_at = ? AND size = ? AND is_quotable = 1"
@@ -208,7 +204,7 @@ class Preflight:
             self._limit.deadline = inf
         decision = (event, overlay.reason, json.dumps(overlay.evidence), overlay.tokens, overlay.milliseconds)
         with self._limit:  # another process may hold the write lock
-            self._run(_RECORD, (self._session, self._host, self._project, time.time(), *decision))
+            self._run(RECORD, (self._session, self._host, self._project, time.time(), *decision))
 
     def _history(self) -> tuple[int, set[str]]:
         """The number of the next message, and the keys of what the session was shown and still has.
@@ -278,7 +274,7 @@ class Preflight:
 
     def _for_failure(self, trap: Sequence[Any]) -> Overlay:
         command, error, fix, session, at = trap
-        key = f"trap:{_digest(f'{command} {fix}')}"
+        key = f"trap:{short_digest(f'{command} {fix}')}"
         if key in self._history()[1]:
             return Overlay("no known trap")
         line = f"{_day(at)} {session[:8]}: `{command}` failed here ({error}); `{fix}` worked instead"
@@ -381,16 +377,6 @@ class Preflight:
 # -- text
 
 
-def memory_key(memory: Memory | MemoryEntry) -> str:
-    """The key under which a shown memory is recorded."""
-    return f"memory:{_digest(f'{memory.key} {memory.value}')}"
-
-
-def _digest(text: str) -> str:
-    """A hash, because the audit log holds no text."""
-    return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
-
-
 def _day(at: float | None) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(at)) if at else "undated"
 
@@ -405,5 +391,5 @@ def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
 def _frame(lines: Sequence[str], salt: str) -> str:
     """The lines between delimiters that contain a hash of the lines, so that no line can close them."""
     text = "\n".join(f"- {line}" for line in lines)
-    nonce = _digest(f"{salt}\n{text}")
+    nonce = short_digest(f"{salt}\n{text}")
     return f"{_HEADER.format(nonce)}\n{text}\n{_FOOTER.format(nonce)}"
