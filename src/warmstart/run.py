@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from warmstart.templates.rendering import Shape
     from warmstart.templates.start import Started
 
-START_SECONDS = 2.0  # for the start of a session
+START_SECONDS = 1.0  # for the start of a session
 MAX_START = 8_000  # characters; with an overlay below 10,000, where agents truncate a text to a preview
 EXPERIMENTS = "experiments/0001_tables"  # a store without it has no experiments
 AGENT = "warmstart"  # of sessions that a run records itself

@@ -23,6 +23,7 @@ _PROJECTS = """
 
 def current_state(store: SQLSessionStore, project: str, branch: str, tools: Mapping[str, str]) -> dict[str, Any]:
     """The state that a brief is made from now."""
+    migrate(store)
     return snapshot(store.database.connection, project, branch, (*DOCS, *MANIFESTS), tools)
 
 
@@ -43,7 +44,6 @@ def save_brief(store: SQLSessionStore, brief: Brief, project: str, branch: str, 
 
     Memories are left out: the hook reads them itself.
     """
-    migrate(store)
     headings = [(heading, line) for heading, lines in brief.sections for line in lines]
     stored = [(heading, line) for heading, line in headings if heading not in (REMEMBERED, NOTED)]
     with store.database.transaction() as connection:
