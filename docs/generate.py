@@ -1,4 +1,4 @@
-"""Write docs/commands.md: the help of every command, as the command itself prints it."""
+"""Write the help of every command to docs/commands.md, and that of `warmstart` to a file that it prints at once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from warmstart import cli
 from warmstart.cli.commands import root
 
 TARGET = Path(__file__).with_name("commands.md")
+OVERVIEW = Path(cli.__file__).with_name("help.txt")
 
 
 def sections(command: click.Command, context: click.Context) -> list[str]:
@@ -33,5 +35,11 @@ def page() -> str:
     return head + "\n".join(sections(root, _context(root, "warmstart", None)))
 
 
+def overview() -> str:
+    """What `warmstart --help` prints on a terminal of at least 80 columns."""
+    return f"{root.get_help(click.Context(root, info_name='warmstart', terminal_width=78))}\n"
+
+
 if __name__ == "__main__":
     TARGET.write_text(page(), encoding="utf-8")
+    OVERVIEW.write_text(overview(), encoding="utf-8")

@@ -236,5 +236,5 @@ def test_the_walk_through_the_architecture_names_functions_that_run(subtests) ->
             assert name in ran
     counted = re.search(r"(\d+)\s+functions in (\d+) files", page)
     assert counted
-    assert len(functions) <= int(counted[1]) <= 131  # a few run only while caches are empty
-    assert len({file for file, _ in functions}) <= int(counted[2]) <= 30
+    assert len(functions) <= int(counted[1]) <= 134  # a few run only while caches are empty
+    assert len({file for file, _ in functions}) <= int(counted[2]) <= 31

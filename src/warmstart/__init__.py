@@ -3,6 +3,8 @@
 Start with `warmstart.open()`. Names are loaded on first use, because an agent's hook starts a process on every turn.
 """
 
+__version__ = "0.1.0"
+
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from warmstart.app import Warmstart, open

@@ -36,6 +36,7 @@ from warmstart.sessions.projects import branch_of, project_of_log, resolve_proje
 from warmstart.sessions.sql_store import BAD_SESSION, SQLSessionStore, open_store
 from warmstart.sessions.store import Filter, SessionSummary
 from warmstart.sessions.values import Message, Session, SessionOutcome, Step, clean, steps
+from warmstart.storage.outbox import deliver
 
 if TYPE_CHECKING:
     from warmstart.experiments.store import Experiments
@@ -120,9 +121,16 @@ class Warmstart:
         Secrets are replaced before anything is stored, unless `redact` is false. `progress` is called with the name of
         a step and returns a context manager, whose value is called with (done, total), and with the name of a log.
         """
+        from warmstart.sessions.snapshot import SESSIONS
+        from warmstart.sessions.sync import SnapshotWriter
+
+        is_complete = not paths and not agents
+        snapshot = SnapshotWriter(self.settings, os.environ, expand_user(Path("~")), is_complete=is_complete)
         with progress("Reading") as step:
             report = self.import_logs(paths, agents=agents, format=format, redact=redact, progress=step)
+        (sessions,) = self.store.fetch(SESSIONS)
         self.update(progress=progress)
+        snapshot.save(self.store, sessions)
         return report
 
     def import_logs(
@@ -173,10 +181,8 @@ class Warmstart:
 
         Sessions that cannot be read are skipped and logged.
         """
-        from warmstart.preflight.index import record_outbox, update_turns
         from warmstart.recall.index import Index
 
-        record_outbox(self.store, self.settings.home)
         with progress("Indexing") as step:
             self.store.map_projects(project_of_log)
             self.store.index.fill(step)
@@ -186,10 +192,16 @@ class Warmstart:
         with progress("Profiling") as step:
             changed = self.update_profiles(progress=step)
         if changed or self._has_unread_sessions():
+            from warmstart.preflight.index import update_turns
+
             with progress("Extracting") as step:
                 self._items.update(progress=step)
                 update_turns(self.store, self.redactor)
                 self._store_briefs()
+        if PREFLIGHT in self.store.database.applied():
+            from warmstart.preflight.index import record_turns
+
+            deliver(str(self.settings.home), lambda rows: record_turns(self.store, rows))
         if MEMORY in self.store.database.applied():
             self.memory.screen()
         try:
@@ -361,7 +373,6 @@ class Warmstart:
         migrate(self.store)
         self.memory.screen()
         policy = Policy(self.settings, memory_file(self.settings))
-        policy.deadline_ms = 1000  # no turn is waiting for it
         run = Preflight(database.connection, database.DIALECT, session="", project=where, policy=policy)
         return run.before_turn(clean(message), number=0 if first else 1)
 

@@ -64,7 +64,7 @@ class Settings:
     preflight_max_tokens: int = _setting("context_preflight.max_tokens", default=400)
     preflight_max_passages: int = _setting("context_preflight.max_passages", default=3)
     preflight_min_score: float = _setting("context_preflight.min_score", default=0.36)
-    preflight_deadline_ms: int = _setting("context_preflight.deadline_ms", default=5)
+    preflight_deadline_ms: int = _setting("context_preflight.deadline_ms", default=60)
     handoff_enabled: bool = _setting("auto_handoff_on_compression.enabled", default=False)
     handoff_after: int = _setting("auto_handoff_on_compression.after_compressions", default=3)
     handoff_max: int = _setting("auto_handoff_on_compression.max_auto_handoffs", default=2)

@@ -144,6 +144,18 @@ def test_unusable_settings_are_a_problem(run, monkeypatch, variable, value, subj
     assert said in checks[subject]["finding"]
 
 
+def test_searches_that_reached_a_limit_are_counted(run, home, synced):
+    row = "INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds) "
+    with closing(sqlite3.connect(home / ".warmstart" / "warmstart.db")) as connection, connection:
+        for reason in ("done before", "CPU limit", "time limit", "time limit"):
+            connection.execute(f"{row} VALUES ('s', 'codex', '/p', 1, 'prompt', ?, '[]', 0, 1)", (reason,))
+    check = checked(run)[1]["overlay"]
+    assert check["finding"] == "4 messages; 1 reached the limit of CPU time, 2 of time"
+    assert check["status"] == "warning"
+    report = run("preflight", "report", "--all-projects").out
+    assert "Searches that were given up: 1 at the limit of CPU time, 2 at the limit of time" in report
+
+
 def test_a_bad_config_file_is_a_problem_that_names_it(run, home):
     (home / ".warmstart").mkdir(mode=0o700)
     (home / ".warmstart" / "config.toml").write_text("store = [")

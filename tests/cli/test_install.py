@@ -124,6 +124,47 @@ def test_a_file_that_cannot_be_changed_is_one_line(run, home, claude):
     assert not (home / ".warmstart" / "hosts").exists()
 
 
+def test_one_unusable_file_does_not_stop_the_other_agents(run, home, claude):
+    (home / ".gemini").mkdir()
+    (home / ".codex").mkdir()
+    settings = home / ".gemini" / "settings.json"
+    settings.write_text("{ theme: x }")
+    ran = run("install", "codex", "gemini-cli", "claude-code", "--yes")
+    assert (ran.code, ran.err.count("warmstart: ")) == (1, 1)
+    assert "New sessions of Codex and Claude Code start warm" in ran.err
+    settings.write_text("{ warmstart }")
+    ran = run("uninstall", "--all", "--yes")
+    assert ran.code == 1
+    assert "settings.json' cannot be changed safely" in ran.err
+    assert claude.read_text() == HELLO
+    assert list((home / ".codex").iterdir()) == []
+
+
+def test_a_killed_uninstall_without_a_record_leaves_no_copy(run, home, claude):
+    copy = claude.with_name(".settings.json.warmstart-1a2b3c")
+    copy.write_text("{}")
+    assert run("uninstall", "claude-code", "--yes").code == 0
+    assert not copy.exists()
+
+
+def test_what_is_printed_contains_no_secrets(run, home):
+    secrets = ["ghp_" + "Zq7Lk2" * 6, "sk-ant-api03-" + "Qx8Rt5Vw" * 8, "hunter2-hunter3-Xy9"]
+    text = json.dumps(
+        {
+            "mcpServers": {"github": {"command": "x", "env": {"GITHUB_TOKEN": secrets[0], "PASSWORD": secrets[2]}}},
+            "primaryApiKey": secrets[1],
+        }
+    )
+    (home / ".claude").mkdir()
+    for layout in (text, json.dumps(json.loads(text), indent=2), text.replace("}", "}" + " " * 1000)):
+        (home / ".claude.json").write_text(layout)
+        for line in ("init", "install claude-code --dry-run", "install claude-code", "uninstall claude-code"):
+            ran = run(*line.split(), *(["--yes"] if line != "init" else []))
+            assert ran.code == (1 if line == "init" else 0)
+            assert "warmstart" in ran.out + ran.err
+            assert not [secret for secret in secrets if secret in ran.out + ran.err]
+
+
 def test_a_temporary_python_is_refused(claude, program):
     # `uvx warmstart init` and `pipx run` start from a cache that is emptied now and then.
     python = "/home/mara/.cache/uv/archive-v0/x/bin/python"

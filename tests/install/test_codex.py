@@ -114,6 +114,20 @@ def test_if_codex_has_changed_the_file_only_our_server_goes(subtests):
             assert [line for line in before.splitlines() if line not in left.splitlines()] == []
 
 
+def test_the_users_comments_around_our_server_stay():
+    mine = '# my own note\n\n# the team\'s\n[mcp_servers.team]\ncommand = "team"\n'
+    for before in ("", 'model = "x"\n', 'model = "x"\r\n'):
+        edit = FILE.add(before)
+        for between in ("", "\n[mcp_servers.warmstart.tools.recall]\nx = 1\n"):
+            assert FILE.remove(edit.text + between + mine, set()) == before + mine
+
+
+def test_a_server_of_the_users_with_our_name_stays():
+    text = '[mcp_servers.warmstart]\ncommand = "my-own"\n'
+    assert (FILE.state(text), FILE.add(text).text, FILE.remove(text, None)) == ("absent", text, text)
+    assert FILE.conflicts(text) == ["mcp_servers.warmstart"]
+
+
 def test_another_installation_is_outdated_and_an_odd_file_is_refused():
     assert ServerTable(FILE.path, {**SERVER, "command": "/old"}).state(FILE.add("").text) == "outdated"
     assert ServerTable(FILE.path, None).state(FILE.add("").text) == "outdated"

@@ -16,6 +16,7 @@ CASES = {
     "empty": ("", "plugins:\n  enabled:\n  - warmstart\n"),
     "no plugins": (MODEL, MODEL + "plugins:\n  enabled:\n  - warmstart\n"),
     "no newline at the end": ("a: 1", "a: 1\nplugins:\n  enabled:\n  - warmstart\n"),
+    "the end of a document": ("a: 1\n... # end\n", "a: 1\nplugins:\n  enabled:\n  - warmstart\n... # end\n"),
     "windows": ("a: 1\r\nplugins:\r\n", "a: 1\r\nplugins:\r\n  enabled:\r\n  - warmstart\r\n"),
     "nothing enabled": (
         "plugins:\n    # mine\n    disabled: []\n" + MODEL,

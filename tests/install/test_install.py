@@ -288,6 +288,47 @@ def test_a_users_own_command_of_the_same_name_stays(place, kept, home):
     assert path.read_text() == "mine"
 
 
+SERVERS = {  # the file of each agent, and a server of the user's that has our name
+    "claude-code": (".claude.json", '{"mcpServers": {"warmstart": {"command": "mine", "args": ["mcp"]}}}'),
+    "codex": (".codex/config.toml", '[mcp_servers.warmstart]\ncommand = "mine"\n'),
+    "copilot-cli": (".copilot/mcp-config.json", '{"mcpServers": {"warmstart": {"url": "http://localhost"}}}'),
+    "gemini-cli": (".gemini/settings.json", '{"mcpServers": {"warmstart": {"command": "warmstart"}}}'),
+    "opencode": (".config/opencode/opencode.json", '{"mcp": {"warmstart": {"command": ["warmstart", "serve"]}}}'),
+}
+
+
+def test_a_users_own_server_of_the_same_name_stays(place, kept, home, subtests):
+    for host, (name, text) in SERVERS.items():
+        with subtests.test(host):
+            path = write(home / name, text)
+            uninstall(plan_uninstall(host, place, kept), place, kept)
+            assert path.read_text() == text
+            plan = plan_install(host, place, kept)
+            assert "has its own" in plan.notes[0]
+            install(plan, place, kept)
+            assert "mine" not in text or '"mine"' in path.read_text()
+            assert plan_install(host, place, kept).changes == []
+            uninstall(plan_uninstall(host, place, kept), place, kept)
+            assert path.read_text() == text
+
+
+def test_our_server_is_found_without_a_record(place, kept, home):
+    for command in (["/old/bin/warmstart", "mcp"], ["/old/python", "-Pm", "warmstart", "mcp"]):
+        server = {"command": command[0], "args": command[1:]}
+        path = write(home / ".claude.json", json.dumps({"mcpServers": {"warmstart": server}}))
+        take_back(place, kept)
+        assert path.read_text() == "{}"
+
+
+def test_our_command_is_removed_without_a_record(place, kept, home):
+    before = tree(home)
+    set_up(place, kept)
+    (kept / "hosts" / "claude-code.json").unlink()
+    take_back(place, kept)
+    assert not list(home.rglob("warm*.md"))
+    assert before == {}
+
+
 def test_our_command_stays_if_the_user_edited_it(place, kept, home):
     set_up(place, kept)
     path = home / ".claude/commands/warm.md"
@@ -340,7 +381,7 @@ def test_a_file_that_is_not_writable_or_readable_changes_nothing(place, kept, ho
 
 def test_links_and_odd_files_are_refused(place, kept, home, subtests):
     path = home / ".claude.json"
-    target = write(home / "dotfiles" / "claude.json", "{}")
+    target = write(home.parent / "dotfiles" / "claude.json", "{}")
     for make, reason in (
         (lambda: path.symlink_to(target), "symbolic link to .*dotfiles"),
         (lambda: path.symlink_to("nowhere"), "symbolic link"),
@@ -357,7 +398,7 @@ def test_links_and_odd_files_are_refused(place, kept, home, subtests):
 
 def test_a_link_matters_only_if_something_has_to_change(place, kept, home):
     path = home / ".claude" / "settings.json"
-    target = home / "settings.json"
+    target = home.parent / "settings.json"
     write(target, "{}")
     path.parent.mkdir()
     path.symlink_to(target)
@@ -369,6 +410,20 @@ def test_a_link_matters_only_if_something_has_to_change(place, kept, home):
     assert plan_install(HOST, place, kept).changes == []
     with pytest.raises(ConfigError, match="symbolic link"):
         plan_uninstall(HOST, place, kept)
+
+
+def test_a_link_to_a_file_in_the_home_directory_is_followed(place, kept, home):
+    target = write(home / "dotfiles" / "settings.json", '{"model": "opus"}', 0o644)
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.symlink_to("../dotfiles/settings.json")
+    before = tree(home)
+    set_up(place, kept)
+    assert path.is_symlink()
+    assert " hook claude-code Stop || true" in target.read_text()
+    take_back(place, kept)
+    kept.rmdir()
+    assert tree(home) == before
 
 
 def test_the_status_follows_links_and_is_not_about_files_of_others(place, kept, home):
@@ -403,14 +458,14 @@ def test_a_file_that_changes_under_us_is_not_overwritten(place, kept, home):
 
 def test_the_diff_only_adds_lines_and_names_the_file(place, kept, home):
     write(home / ".claude/settings.json", '{\n  "model": "opus"\n}\n')
-    diff = plan_install(HOST, place, kept).changes[0].diff(home)
+    diff = plan_install(HOST, place, kept).changes[0].diff(home, str)
     assert diff.startswith("--- ~/.claude/settings.json\n+++ ~/.claude/settings.json\n")
     assert not re.search(r"^-(?!--)", diff, re.MULTILINE)
 
 
 def test_the_diff_of_one_long_line_is_short(place, kept, home):
     write(home / ".claude.json", json.dumps({"projects": {f"/p{n}": {"x": n} for n in range(1000)}}))
-    diff = plan_install(HOST, place, kept).changes[1].diff(home)
+    diff = plan_install(HOST, place, kept).changes[1].diff(home, str)
     assert len(diff) < 1000
     assert '+"warmstart": {' in diff
 

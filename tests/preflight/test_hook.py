@@ -218,12 +218,36 @@ def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, su
             assert (store.read_bytes() if store.exists() else b"") == before
 
 
-def test_a_locked_store_does_not_hold_up_a_prompt(warm: Path, project: Path) -> None:
-    (warm / "config.toml").unlink()
+def test_a_prompt_is_answered_while_another_process_writes(warm: Path, project: Path) -> None:
     with closing(sqlite3.connect(warm / "warmstart.db", isolation_level=None)) as connection:
-        connection.execute("BEGIN EXCLUSIVE")
-        assert run_hook("UserPromptSubmit", prompt(project)) is None
+        connection.execute("BEGIN IMMEDIATE")
+        assert "src/surge.py" in context(run_hook("UserPromptSubmit", prompt(project)))
+        question = "how did we compute the surge last time?"
+        first = context(run_hook("UserPromptSubmit", prompt(project, question)))
+        assert "compute the storm surge" in first
+        assert run_hook("UserPromptSubmit", prompt(project, question)) is None  # it was shown
         connection.execute("ROLLBACK")
+    with warmstart.open(home=warm) as ws:
+        recorded = "SELECT session, reason FROM preflight_turns ORDER BY id"
+        assert ws.store.fetch(recorded) == []
+        ws.update()
+        rows = ws.store.fetch(recorded)
+        assert [tuple(row) for row in rows] == [("now", "done before"), ("now", "quoted"), ("now", "nothing found")]
+        ws.update()
+        assert len(ws.store.fetch(recorded)) == 3
+
+
+def test_a_sync_that_died_delivers_no_row_twice(warm: Path, project: Path) -> None:
+    with closing(sqlite3.connect(warm / "warmstart.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        run_hook("UserPromptSubmit", prompt(project))
+        connection.execute("ROLLBACK")
+    row = (warm / "outbox.jsonl").read_bytes()
+    with warmstart.open(home=warm) as ws:
+        ws.update()
+        (warm / "outbox.sending.jsonl").write_bytes(row + b"{damaged")
+        ws.update()
+        assert ws.store.fetch("SELECT count(*) FROM preflight_turns") == [(1,)]
 
 
 def test_a_locked_store_costs_neither_the_rules_nor_the_brief(warm: Path, project: Path) -> None:
@@ -242,7 +266,7 @@ def test_a_locked_store_costs_neither_the_rules_nor_the_brief(warm: Path, projec
         assert rule in context(run_hook("SessionStart", compacted))
         assert "surge.py" in str(run_hook("turn", first, host="hermes"))
         connection.execute("ROLLBACK")
-    assert [run.get("error") for run in read_runs(warm, "claude-code")] == ["OperationalError"]
+    assert [run.get("error") for run in read_runs(warm, "claude-code")] == [None]
 
 
 def test_the_log_has_neither_the_prompt_nor_the_environment(warm: Path, project: Path) -> None:

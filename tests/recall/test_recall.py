@@ -354,6 +354,19 @@ def test_letters_that_only_look_like_those_of_a_date_are_no_error(store, recall,
             assert recall.search(f"tide {question}")[0].native_id == "tide"
 
 
+def test_passages_come_in_order_if_the_question_asks_for_it(store, recall):
+    for number, text in enumerate(
+        ("We drew the tide charts", "The tide charts have a legend", "We printed the charts")
+    ):
+        keep(store, f"s{number}", text, days=3 - number)
+    for question in (
+        "in what order did we work on the tide charts",
+        "list the order in which I brought up tide charts",
+    ):
+        assert natives(recall.search(question)) == ["s0", "s1", "s2"]
+    assert natives(recall.search("printed charts"))[0] == "s2"
+
+
 def test_a_turn_that_only_repeats_the_question_ranks_below_one_that_says_something(store, recall):
     for number in range(8):
         keep(store, f"asked{number}", "why did the deploy of the gauge fail?")

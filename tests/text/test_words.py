@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given
@@ -76,6 +78,15 @@ def test_identifier_parts(subtests):
     for word, parts in PARTS.items():
         with subtests.test(word):
             assert identifier_parts(word) == parts
+
+
+def test_a_dash_or_an_umlaut_compiles_no_pattern() -> None:
+    code = (
+        "import re; from warmstart.text.words import topic_terms; re.compile = None; "
+        "print(*topic_terms('fix – it’s → the “Höhe” ✅'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout == "fix hohe\n"
 
 
 def test_split_words_keeps_case_and_runs():

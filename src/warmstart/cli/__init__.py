@@ -30,6 +30,10 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
 def _run(words: list[str], *, debug: bool) -> int:
     try:
         _open_closed_streams()
+        from warmstart.cli.shortcuts import answer
+
+        if answer(words):
+            return 0
         from warmstart.cli.terminal import screened_output
 
         with screened_output():

@@ -14,6 +14,7 @@ from typing import TextIO
 
 import click
 
+from warmstart import __version__
 from warmstart.cli.terminal import printable, raw
 from warmstart.errors import EmbedderError, InvalidTemplate, MemoryBackendError, StoreError, WarmstartError
 
@@ -73,9 +74,7 @@ class _LazyGroup(click.Group):
 
 def _version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"warmstart {version('warmstart')}")
+        click.echo(f"warmstart {__version__}")
         ctx.exit()
 
 

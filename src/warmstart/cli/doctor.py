@@ -27,13 +27,16 @@ from warmstart.log import NAME, last_error
 from warmstart.memory.selection import select_backend, why_not
 from warmstart.memory.sql import MIGRATIONS as MEMORY
 from warmstart.preflight.index import MIGRATIONS as PREFLIGHT
+from warmstart.preflight.overlay import CPU_LIMIT, TIME_LIMIT
 from warmstart.profile.store import SQLProfileStore
 from warmstart.recall.index import Index
 from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.sql_store import open_store
+from warmstart.sessions.sql_store import SQLSessionStore, open_store
 from warmstart.sessions.store import SessionSummary
 from warmstart.templates.store import SQLTemplateStore
 
+_REASONS = "SELECT reason, count(*) FROM preflight_turns WHERE event = 'prompt' GROUP BY reason"
+_MAX_LIMITED = 0.05  # of the messages
 _COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
 
 
@@ -123,7 +126,7 @@ def _log(home: Path) -> Iterator[Check]:
 
 def _store(current: Settings) -> Iterator[Check]:
     if current.store_url:
-        yield _server(current)
+        yield from _server(current)
         return
     path = current.store_path
     try:
@@ -141,6 +144,7 @@ def _store(current: Settings) -> Iterator[Check]:
             wrong = store.database.integrity()
             contents = _contents(store.list())
             vectors = vectors_path(store.database)
+            overlay = list(_overlay(store))
     except StoreError as error:
         yield Check("store", "problem", str(error))
         return
@@ -149,6 +153,7 @@ def _store(current: Settings) -> Iterator[Check]:
         yield Check("store", "problem", f"{path} is damaged: {wrong[0]}", remedy)
         return
     yield Check("store", "ok", f"{path}: {contents}, {path.stat().st_size / 1e6:.1f} MB")
+    yield from overlay
     if vectors is not None and vectors.exists():
         yield from _vectors(vectors)
 
@@ -195,7 +200,7 @@ def _memory(current: Settings) -> Iterator[Check]:
         yield Check("memory", "warning", f"{status.problem}; {counted(status.waiting, 'write')} queued")
 
 
-def _server(current: Settings) -> Check:
+def _server(current: Settings) -> Iterator[Check]:
     try:
         with open_store(current) as store:
             # Create the tables of every package, because roles other than the owner may not.
@@ -206,11 +211,15 @@ def _server(current: Settings) -> Check:
             store.database.migrate(PREFLIGHT)
             wrong = store.database.integrity()
             finding = f"{store.name}: {store.about}, {_contents(store.list())}"
+            overlay = list(_overlay(store))
     except WarmstartError as error:
-        return Check("store", "problem", str(error))
+        yield Check("store", "problem", str(error))
+        return
     if wrong:
-        return Check("store", "problem", f"{finding}; {wrong[0]}", "ask the server's administrator")
-    return Check("store", "ok", finding)
+        yield Check("store", "problem", f"{finding}; {wrong[0]}", "ask the server's administrator")
+        return
+    yield Check("store", "ok", finding)
+    yield from overlay
 
 
 def _contents(sessions: Sequence[SessionSummary]) -> str:
@@ -278,6 +287,19 @@ def _hosts(current: Settings) -> Iterator[Check]:
             yield Check(subject, "warning", finding, state.pending)
         else:
             yield Check(subject, "note" if state.error else "ok", finding)
+
+
+def _overlay(store: SQLSessionStore) -> Iterator[Check]:
+    """How often the search before a message was given up."""
+    if PREFLIGHT[0].name not in store.database.applied():
+        return
+    reasons = dict(store.fetch(_REASONS))
+    cpu, wall, total = reasons.get(CPU_LIMIT, 0), reasons.get(TIME_LIMIT, 0), sum(reasons.values())
+    finding = f"{counted(total, 'message')}; {cpu} reached the limit of CPU time, {wall} of time"
+    if not total:
+        return
+    remedy = "raise `context_preflight.deadline_ms`" if cpu + wall > total * _MAX_LIMITED else ""
+    yield Check("overlay", "warning" if remedy else "ok", finding, remedy)
 
 
 def _ago(run: Mapping[str, Any]) -> str:

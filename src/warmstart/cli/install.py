@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -29,6 +30,7 @@ from warmstart.hosts.install import (
     uninstall,
 )
 from warmstart.log import FILES
+from warmstart.redact import Redactor
 
 _hosts_argument = click.argument("hosts", nargs=-1, type=click.Choice(HOSTS))
 _dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
@@ -73,17 +75,39 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     if ".cache" in Path(place.python).parts:
         advice = "`uv tool install warmstart` or `pipx install warmstart` first"
         raise ConfigError(f"{place.python!r} is temporary, and the hooks would break without it; run {advice}")
-    plans = [plan_install(host, place, current.home) for host in hosts]
+    plans: list[Plan] = []
+    failed: list[str] = []
+    for host in hosts:
+        with _reported(host, failed):
+            plans.append(plan_install(host, place, current.home))
     for plan in plans:
         if not plan.changes:
             click.echo(f"{host_module(plan.host).TITLE} is already set up.", err=True)
-    if not _show(plans, place) or dry_run or not confirm("Make these changes?", yes=yes):
+    if _show(plans, place, current) and not dry_run and confirm("Make these changes?", yes=yes):
+        for plan in plans:
+            with _reported(plan.host, failed):
+                install(plan, place, current.home)
+        _show_next_steps([plan.host for plan in plans if plan.changes and plan.host not in failed], place, current)
+    if failed:
+        sys.exit(1)
+
+
+@contextmanager
+def _reported(host: str, failed: list[str]) -> Iterator[None]:
+    """Show an error instead of raising it: what is wrong with one agent does not stop the others."""
+    try:
+        yield
+    except (ConfigError, OSError) as error:
+        click.echo(printable(f"warmstart: {error}"), err=True)
+        failed.append(host)
+
+
+def _show_next_steps(hosts: Sequence[str], place: Place, current: Settings) -> None:
+    """Say what changes in the agents that were set up, and what the user has to do."""
+    if not hosts:
         return
-    for plan in plans:
-        install(plan, place, current.home)
-    changed = _titles([plan.host for plan in plans if plan.changes])
-    click.echo(f"Done. New sessions of {changed} start warm; `warmstart uninstall` undoes this.", err=True)
-    for pending in filter(None, (status(plan.host, place, current.home).pending for plan in plans)):
+    click.echo(f"Done. New sessions of {_titles(hosts)} start warm; `warmstart uninstall` undoes this.", err=True)
+    for pending in filter(None, (status(host, place, current.home).pending for host in hosts)):
         click.echo(f"{pending}.", err=True)
     if not place.mcp:
         click.echo("The MCP server was not installed: it needs `pip install 'warmstart[mcp]'`.", err=True)
@@ -94,11 +118,12 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     )
 
 
-def _show(plans: Sequence[Plan], place: Place) -> bool:
-    """Print the changes as a diff, and the notes. Returns whether there are changes."""
+def _show(plans: Sequence[Plan], place: Place, current: Settings) -> bool:
+    """Print the changes as a diff without secrets, and the notes. Returns whether there are changes."""
+    redactor = Redactor(patterns=current.redact_patterns, allow=current.redact_allow)
     for plan in plans:
         for change in plan.changes:
-            click.echo(printable(change.diff(place.home)))
+            click.echo(printable(change.diff(place.home, redactor.clean)))
         for note in plan.notes:
             click.echo(printable(f"Note: {note}"), err=True)
     return any(plan.changes for plan in plans)
@@ -121,21 +146,26 @@ def uninstall_command(hosts: tuple[str, ...], all_hosts: bool, purge: bool, dry_
     current, place = settings(), Place(user_home(), os.environ)
     if not (hosts or all_hosts or purge):
         raise click.UsageError("name an agent, or pass --all")
-    plans = [plan_uninstall(host, place, current.home) for host in hosts or HOSTS]
-    changed = _show(plans, place)
-    if not changed:
+    plans: list[Plan] = []
+    failed: list[str] = []
+    for host in hosts or HOSTS:
+        with _reported(host, failed):
+            plans.append(plan_uninstall(host, place, current.home))
+    changed = _show(plans, place, current)
+    if not changed and not failed:
         click.echo(f"{_titles(hosts, 'is', 'are')} not set up." if hosts else "No agent is set up.", err=True)
     if not dry_run and (not changed or confirm("Make these changes?", yes=yes)):
-        for plan in plans:
-            if plan.changes or Installed.read(current.home, plan.host).files:
+        for plan in plans:  # also without changes: an interrupted command may have left something
+            with _reported(plan.host, failed):
                 uninstall(plan, place, current.home)
-        if changed:
-            changed_hosts = [plan.host for plan in plans if plan.changes]
-            click.echo(f"Done. {_titles(changed_hosts, 'starts', 'start')} as before.", err=True)
+        if done := [plan.host for plan in plans if plan.changes and plan.host not in failed]:
+            click.echo(f"Done. {_titles(done, 'starts', 'start')} as before.", err=True)
     if purge:
         gone = (hosts or HOSTS) if dry_run else ()
         staying = [host for host in HOSTS if host not in gone and Installed.read(current.home, host).files]
         _purge(current, staying, dry_run=dry_run, yes=yes)
+    if failed:
+        sys.exit(1)
 
 
 def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -> None:

@@ -12,6 +12,7 @@ from warmstart.app import Warmstart
 from warmstart.cli.options import DefaultGroup, Group, json_option, project_option, project_options, scope_of
 from warmstart.cli.output import print_json, print_scope, settings
 from warmstart.cli.terminal import counted, printable
+from warmstart.preflight.overlay import CPU_LIMIT, TIME_LIMIT
 from warmstart.preflight.prompt import Prompt
 from warmstart.preflight.report import Mean
 from warmstart.sessions.projects import resolve_project
@@ -99,6 +100,8 @@ def report(project: str, all_projects: bool, as_json: bool) -> None:
     click.echo(f"{counted(data.turns, 'message')} ({scope}), {data.injected} with an overlay ({data.tokens:,} tokens)")
     for reason, times in data.reasons.items():
         click.echo(f"  {times:>6,}  {reason}")
+    cpu, wall = data.reasons.get(CPU_LIMIT, 0), data.reasons.get(TIME_LIMIT, 0)
+    click.echo(f"Searches that were given up: {cpu} at the limit of CPU time, {wall} at the limit of time")
     click.echo(f"Tool calls per turn: {_compare(data.calls_with, data.calls_without, 1)}")
     click.echo(f"Corrections by the user per turn: {_compare(data.corrections_with, data.corrections_without, 2)}")
     if data.used_of and data.used_interval:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -22,7 +23,15 @@ from warmstart.hosts.json_text import Insertion, Keys
 State = Literal["absent", "outdated", "current"]
 
 _SERVERS_TABLE, _NAME = "mcp_servers", "warmstart"
+_COPY = ".warmstart-"  # in the name of a file that replaces another one
 _END = r"[ \t]*(?:#.*)?(?:\r?\n|\Z)"
+_COMMENTS = r"(?:[ \t]*(?:#.*)?\r?\n)*"
+_SERVER_LINES = re.compile(
+    rf"^(?:[ \t]*\r?\n)?[ \t]*\[[ \t]*{_SERVERS_TABLE}[ \t]*\.[ \t]*(['\"]?){_NAME}\1[ \t]*(?:\..*)?\]{_END}"
+    rf"(?:{_COMMENTS}[ \t]*[^\s#\[].*(?:\n|\Z))*",
+    re.MULTILINE,
+)
+_DOCUMENT_END = re.compile(r"^\.\.\.(?=\s|\Z)", re.MULTILINE)  # of YAML
 _PLUGINS = re.compile(rf"^plugins:{_END}(?P<body>(?:(?:[ #].*|\r?)\n|[ #].*\Z)*)", re.MULTILINE)
 _CHILD = re.compile(r"^( +)[^\s#]", re.MULTILINE)
 _PLUGIN_LIST = rf"enabled:[ \t]*(?P<row>\[[^][{{}}#]*\])?{_END}(?P<items>(?:(?: *(?:-.*|#.*)?)\r?(?:\n|(?<=.)\Z))*)"
@@ -58,6 +67,10 @@ class HostFile(ABC):
 
         `None` means any container, if it is not known who created them.
         """
+
+    def conflicts(self, text: str) -> list[str]:
+        """The names of our entries that cannot be added, because the user has others of the same name."""
+        return []
 
     def is_empty(self, text: str) -> bool:
         """Whether the text has no content, so that a file we created can be deleted."""
@@ -101,14 +114,17 @@ class JSONFile(HostFile):
         ours = [(keys[:-1] if isinstance(keys[-1], int) else keys, _at(data, keys)) for keys in self.find(data)]
         if not ours:
             return "absent"
-        wanted = (entry[:2] for entry in self.entries)
+        wanted = (entry[:2] for entry in self.entries if not self._is_taken(entry, data))
         return "current" if sorted(map(_canonical, ours)) == sorted(map(_canonical, wanted)) else "outdated"
 
     def add(self, text: str) -> Edit:
         insertions: list[Insertion] = []
         created: list[Keys] = []
-        for keys, value, item in reversed(self.entries):  # each is inserted at the front of its container
+        for entry in reversed(self.entries):  # each is inserted at the front of its container
             data = _data(text)
+            if self._is_taken(entry, data):
+                continue
+            keys, value, item = entry
             created += [keys[:end] for end in range(1, len(keys) + item) if _at(data, keys[:end]) is None]
             text, insertion = json_text.insert(text, keys, value, item=item)
             insertions.append(insertion)
@@ -123,14 +139,34 @@ class JSONFile(HostFile):
                 text = json_text.remove(text, keys[:end])
         return text
 
+    def conflicts(self, text: str) -> list[str]:
+        data = _data(text)
+        return [".".join(entry.keys) for entry in self.entries if self._is_taken(entry, data)]
+
+    def _is_taken(self, entry: JSONEntry, data: Any) -> bool:
+        return not entry.item and _at(data, entry.keys) is not None and entry.keys not in self.find(data)
+
     def is_empty(self, text: str) -> bool:
         return not _data(text)
 
 
-def member_file(path: Path, keys: tuple[str, ...], value: Any) -> JSONFile:
-    """A JSON file with one member of ours; `value` is `None` if it should not be there."""
+def runs_server(server: Any) -> bool:
+    """Whether an MCP server runs `warmstart mcp`, in any of the formats of the agents."""
+    command, arguments = _at(server, ("command",)), _at(server, ("args",))
+    line = command if isinstance(command, list) else [command]
+    line = line + arguments if isinstance(arguments, list) else line
+    return len(line) > 1 and line[-1] == "mcp" and Path(str(line[-2])).stem == _NAME
+
+
+def member_file(
+    path: Path, keys: tuple[str, ...], value: Any, is_ours: Callable[[Any], bool] = runs_server
+) -> JSONFile:
+    """A JSON file with one member, by default an MCP server; `value` is `None` if it should not be there.
+
+    A value that is not ours is left alone.
+    """
     entries = () if value is None else (JSONEntry(keys, value),)
-    return JSONFile(path, entries, lambda data: [] if _at(data, keys) is None else [keys])
+    return JSONFile(path, entries, lambda data: [keys] if is_ours(_at(data, keys)) else [])
 
 
 def hooks_file(
@@ -192,14 +228,14 @@ class ServerTable(HostFile):
 
     def state(self, text: str) -> State:
         current = _servers(text).get(_NAME)
-        if current is None:
+        if current is None or not runs_server(current):
             return "absent"
         # Codex also stores in this table which of our tools the user allows.
         wanted = self.server or {}
         return "current" if wanted and {key: current.get(key) for key in wanted} == wanted else "outdated"
 
     def add(self, text: str) -> Edit:
-        if self.server is None:
+        if self.server is None or self.conflicts(text):
             return Edit(text, ())
         import tomlkit
 
@@ -209,23 +245,22 @@ class ServerTable(HostFile):
         servers = _servers(text)
         if _servers(text + piece) != {**servers, _NAME: self.server}:
             raise ValueError(f"{_SERVERS_TABLE!r} is not a table")
-        created = () if _SERVERS_TABLE in tomllib.loads(text) else ((_SERVERS_TABLE,),)
-        return Edit(text + piece, (Insertion(len(text), len(piece)),), created)
+        return Edit(text + piece, (Insertion(len(text), len(piece)),))
 
     def remove(self, text: str, created: Collection[Keys] | None) -> str:
-        servers = _servers(text)
-        if _NAME not in servers:
+        """Cut our lines, from a header to the last line with a key: comments below them are the user's."""
+        if not runs_server(_servers(text).get(_NAME)):
             return text
-        import tomlkit
-
-        document: Any = tomlkit.parse(text)
-        del document[_SERVERS_TABLE][_NAME]
-        if not document[_SERVERS_TABLE] and (created is None or (_SERVERS_TABLE,) in created):
-            del document[_SERVERS_TABLE]
-        left = tomlkit.dumps(document)
-        if _servers(left) != {name: server for name, server in servers.items() if name != _NAME}:
+        left = _SERVER_LINES.sub("", text)
+        wanted = tomllib.loads(text)
+        del wanted[_SERVERS_TABLE][_NAME]
+        if tomllib.loads(left) | {_SERVERS_TABLE: _servers(left)} != wanted:
             raise ValueError(f"cannot remove {_SERVERS_TABLE}.{_NAME}")
         return left
+
+    def conflicts(self, text: str) -> list[str]:
+        server = _servers(text).get(_NAME)
+        return [] if server is None or runs_server(server) else [f"{_SERVERS_TABLE}.{_NAME}"]
 
 
 def _servers(text: str) -> dict[str, Any]:
@@ -259,7 +294,8 @@ class PluginList(HostFile):
             first = _CHILD.search(enabled["items"])
             at, piece = enabled.start("items"), f"{first[1] if first else indent}- {_NAME}{newline}"
         else:
-            at, piece = len(text), f"{indent}enabled:{newline}{indent}- {_NAME}{newline}"
+            end = _DOCUMENT_END.search(text)
+            at, piece = end.start() if end else len(text), f"{indent}enabled:{newline}{indent}- {_NAME}{newline}"
             created = (("plugins", "enabled"),)
             if plugins:
                 at = plugins.start("body")
@@ -314,23 +350,30 @@ def read_file(path: Path) -> bytes | None:
         raise ConfigError(f"cannot read {str(path)!r} ({error.strerror}); fix its permissions") from error
 
 
-def check_replaceable(path: Path) -> None:
+def check_replaceable(path: Path, home: Path) -> None:
     """Raise `ConfigError` if the file, which need not exist, cannot be replaced."""
-    if path.is_symlink():
-        target = str(path.readlink())
-        raise ConfigError(f"{str(path)!r} is a symbolic link to {target!r}; replace the link with the file first")
-    folder = next(folder for folder in path.parents if folder.exists())
+    target = path.resolve()
+    if path.is_symlink() and not (target.exists() and target.is_relative_to(home.resolve())):
+        where = f"a symbolic link to {str(path.readlink())!r}, which is not a file in your home directory"
+        raise ConfigError(f"{str(path)!r} is {where}; replace the link with the file first")
+    folder = next(folder for folder in target.parents if folder.exists())
     effective = os.access in os.supports_effective_ids
-    if not all(os.access(each, os.W_OK, effective_ids=effective) for each in (folder, path) if each.exists()):
+    if not all(os.access(each, os.W_OK, effective_ids=effective) for each in (folder, target) if each.exists()):
         raise ConfigError(f"{str(path)!r} is not writable; fix its permissions and those of its folder")
 
 
 def replace_file(path: Path, data: bytes | None) -> None:
-    """Replace a file atomically, or delete it. Its mode and owner stay; a new file is private to its owner."""
+    """Replace a file atomically, or delete it. Its mode and owner stay; a new file is private to its owner.
+
+    A link is followed. What an interruption leaves behind, `delete_copies` deletes.
+    """
+    target = path.resolve()
     if data is None:
         path.unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
         return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    path = target
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}{_COPY}", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -348,9 +391,19 @@ def replace_file(path: Path, data: bytes | None) -> None:
         raise
 
 
-def make_folders(folder: Path) -> list[str]:
-    """Create a folder and its missing parents. Returns the created folders, outermost first."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()][::-1]
-    for each in missing:
+def delete_copies(path: Path) -> None:
+    """Delete the copies of a file that an interrupted `replace_file` left."""
+    target = path.resolve()
+    for copy in target.parent.glob(f".{glob.escape(target.name)}{_COPY}*"):
+        copy.unlink(missing_ok=True)
+
+
+def missing_folders(folder: Path) -> list[Path]:
+    """The folder and its parents, if they do not exist, outermost first."""
+    return [each for each in (folder, *folder.parents) if not each.exists()][::-1]
+
+
+def make_folders(folder: Path) -> None:
+    """Create a folder and its missing parents, private to their owner."""
+    for each in missing_folders(folder):
         each.mkdir(mode=0o700, exist_ok=True)
-    return [str(each) for each in missing]

@@ -35,7 +35,7 @@ _DEFAULTS: dict[str, Any] = {
     "preflight_max_tokens": 400,
     "preflight_max_passages": 3,
     "preflight_min_score": 0.36,
-    "preflight_deadline_ms": 5,
+    "preflight_deadline_ms": 60,
     "hosts_exclude": (),
     "memory_backend": "",
     "profile_tools": {},
@@ -46,8 +46,8 @@ _REMEMBER = ("remember that ", "remember:", f"{_FROM_NOW_ON} ", f"{_FROM_NOW_ON}
 _MAX_OPENING = 200  # characters of a prompt in which it starts
 _MAX_LOCK = 1  # seconds that storing a sentence waits for other processes
 _MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
+_MAX_RECORDING = 0.05  # seconds that recording what was shown waits for other processes
 _MAX_ERROR = 200  # characters
-_COLD = 4  # factor for the deadline, because a new process reads the index for the first time
 _VARIABLES = (
     "WARMSTART_STORE",
     "WARMSTART_PREFLIGHT",
@@ -209,8 +209,7 @@ class Hook:
         from warmstart.sessions.projects import repository_of
 
         settings = self.settings
-        policy = Policy(SimpleNamespace(**settings), settings["memory_file"])
-        policy.deadline_ms *= _COLD
+        policy = Policy(SimpleNamespace(**settings, home=self.home), settings["memory_file"])
         project = repository_of(folder)
         if settings["store_url"]:
             database = self._app().store.database
@@ -398,13 +397,12 @@ class Hook:
         """Record which lines a session was shown, or leave that to the next sync."""
         from json import dumps
 
-        from warmstart.preflight.outbox import RECORD, add
+        from warmstart.storage.deadline import time_limit
+        from warmstart.storage.outbox import record
 
         row = (session, self.host, project, time.time(), "brief", "noted", dumps(keys), 0, 0.0)
-        try:
-            connection.execute(RECORD, row)
-        except Exception:  # locked, full or read-only
-            add(self.home, row)
+        limit = time_limit(connection, "sqlite", time.monotonic() + _MAX_RECORDING)
+        record(connection, limit, self.home, row)
 
     def _rebuild(self, folder: str) -> None:
         """Build the brief of a project in a background process, unless one is already being built."""

@@ -8,7 +8,9 @@ something in the agent before it runs our hooks. Everything else is here:
   contains none of the agent's own text, because these files hold keys.
 - If a file is exactly as we wrote it, uninstalling restores it byte for byte. If the agent has rewritten it since, our
   entries are removed, with the containers that only they needed.
-- A file is replaced atomically and keeps its mode. A symbolic link is neither replaced nor followed.
+- The record is written before the changes, and until the next ones it also has what was there before: after an
+  interruption at any point, both texts are recognised as ours, and running the same command again completes it.
+- A file is replaced atomically and keeps its mode. A symbolic link is followed inside the home directory, else refused.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import hashlib
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,7 +33,15 @@ import msgspec
 
 from warmstart.config import HOME_VARIABLE
 from warmstart.errors import ConfigError
-from warmstart.hosts.files import HostFile, check_replaceable, make_folders, read_file, replace_file
+from warmstart.hosts.files import (
+    HostFile,
+    check_replaceable,
+    delete_copies,
+    make_folders,
+    missing_folders,
+    read_file,
+    replace_file,
+)
 from warmstart.hosts.hook import CODE, read_runs, run_files
 
 # The agents that can be set up; the module of each has the same name, with `_` for `-`.
@@ -103,6 +113,7 @@ class Installed(msgspec.Struct):
 
     python: str = ""
     files: dict[str, Record] = {}  # msgspec copies the default
+    previous: dict[str, Record] = {}  # of files as they were before the last change, which may have been interrupted
     folders: list[str] = []  # that we created, outermost first
 
     @classmethod
@@ -110,6 +121,23 @@ class Installed(msgspec.Struct):
         with suppress(OSError, msgspec.DecodeError):  # without a record we recognise our entries by content
             return msgspec.json.decode((home / "hosts" / f"{host}.json").read_bytes(), type=cls)
         return cls()
+
+    def match(self, path: Path, text: str) -> Record | None:
+        """The record of this text, if we wrote it."""
+        records = self.files.get(str(path)), self.previous.get(str(path))
+        return next((record for record in records if record and record.after == _hash(text)), None)
+
+    def add(self, change: Change) -> None:
+        """Note a change that is about to be made."""
+        path = str(change.path)
+        previous = self.match(change.path, (change.before or b"").decode())
+        self.previous.pop(path, None)
+        if previous:
+            self.previous[path] = previous
+        if change.record:
+            self.files[path] = change.record
+        folders = map(str, missing_folders(change.path.parent))
+        self.folders += [folder for folder in folders if folder not in self.folders]
 
     def write(self, home: Path, host: str) -> None:
         make_folders(home / "hosts")
@@ -124,14 +152,14 @@ class Change(NamedTuple):
     after: bytes | None
     record: Record | None = None
 
-    def diff(self, home: Path) -> str:
-        """The change as a unified diff."""
-        old, new = (self.before or b"").decode(), (self.after or b"").decode()
+    def diff(self, home: Path, clean: Callable[[str], str]) -> str:
+        """The change as a unified diff without context. `clean` removes secrets: the user's may be on the same line."""
+        old, new = (clean((data or b"").decode()) for data in (self.before, self.after))
         if any(len(line) > _LONG_LINE for text in (old, new) for line in text.splitlines()):
             old, new = (re.sub(r"(?<=[,{\[])(?=[^\r\n])", "\n", text) for text in (old, new))
         name = f"~/{self.path.relative_to(home)}" if self.path.is_relative_to(home) else str(self.path)
         source, target = ("/dev/null" if data is None else name for data in (self.before, self.after))
-        lines = difflib.unified_diff(old.splitlines(), new.splitlines(), source, target, n=2, lineterm="")
+        lines = difflib.unified_diff(old.splitlines(), new.splitlines(), source, target, n=0, lineterm="")
         return "\n".join(lines)
 
 
@@ -168,46 +196,60 @@ def is_present(host: str, place: Place) -> bool:
 
 def plan_install(host: str, place: Place, home: Path) -> Plan:
     """Plan the changes to set up an agent. Raises `ConfigError` for a file that cannot be changed safely."""
-    plan, records = Plan(host, [], []), Installed.read(home, host).files
+    plan, state = Plan(host, [], []), Installed.read(home, host)
     for file in host_module(host).files(place):
-        before, record = read_file(file.path), records.get(str(file.path))
+        before = read_file(file.path)
         with _readable(file.path):
             text = "" if before is None else before.decode()
+            record = state.match(file.path, text)
+            for name in file.conflicts(text):
+                plan.notes.append(f"{file.path} has its own {name}; leaving it alone")
             if before is not None and file.state(text) == "current":
                 continue
-            if before is not None and file.is_ours and not (record and record.after == _hash(text)):
+            if before is not None and file.is_ours and not record:
                 plan.notes.append(f"{file.path} exists and is not ours, or was edited; leaving it alone")
                 continue
+            record = record or state.files.get(str(file.path))
             base = _without_ours(file, text, record)
             edit = file.add(base)
             new = before is None or (record is not None and record.new)
             new_record = Record(_hash(base), _hash(edit.text), new, list(edit.insertions), list(edit.created))
         if edit.text != text:
-            check_replaceable(file.path)
+            check_replaceable(file.path, place.home)
             plan.changes.append(Change(file.path, before, edit.text.encode(), new_record))
     return plan
 
 
 def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
     """Plan the changes to uninstall from an agent. Raises `ConfigError` like `plan_install`."""
-    plan, records = Plan(host, [], []), Installed.read(home, host).files
-    for file in host_module(host).files(place):
-        before, record = read_file(file.path), records.pop(str(file.path), None)
+    plan, state = Plan(host, [], []), Installed.read(home, host)
+    files = host_module(host).files(place)
+    for file in files:
+        before, known = read_file(file.path), state.files.get(str(file.path))
         if before is None or not (file.is_ours or _OUR_NAME in before):
             continue
         with _readable(file.path):
             text = before.decode()
-            if file.is_ours and not (record and record.after == _hash(text)):
-                if record:
+            record = state.match(file.path, text)
+            if file.is_ours and not record and file.state(text) != "current":
+                if known:
                     plan.notes.append(f"{file.path} was edited; leaving it alone")
                 continue
+            record = record or known
             base = _without_ours(file, text, record)
-            empty = record is not None and record.new and file.is_empty(base)
+            empty = file.is_ours or (record is not None and record.new and file.is_empty(base))
         if empty or base != text:
-            check_replaceable(file.path)
+            check_replaceable(file.path, place.home)
             plan.changes.append(Change(file.path, before, None if empty else base.encode()))
-    plan.notes.extend(f"{path} belongs to another setup of this agent; leaving it alone" for path in records)
+    others = _files_elsewhere(state, files)
+    plan.notes.extend(f"{path} belongs to another setup of this agent; leaving it alone" for path in others)
     return plan
+
+
+def _files_elsewhere(state: Installed, files: list[HostFile]) -> dict[str, Record]:
+    """The records of files that exist and are not among those of this setup."""
+    here = {str(file.path) for file in files}
+    return {path: record for path, record in state.files.items() if path not in here and Path(path).exists()}
 
 
 def _without_ours(file: HostFile, text: str, record: Record | None) -> str:
@@ -234,31 +276,34 @@ def _hash(text: str) -> str:
 
 
 def install(plan: Plan, place: Place, home: Path) -> None:
-    """Make the changes. The record is written first: it does no harm if a later change fails."""
+    """Make the changes, after recording them."""
     state = Installed.read(home, plan.host)
     state.python = place.python
     for change in plan.changes:
         _check_unchanged(change)
-        state.folders += make_folders(change.path.parent)
-        if change.record:
-            state.files[str(change.path)] = change.record
+        state.add(change)
     state.write(home, plan.host)
+    for file in host_module(plan.host).files(place):
+        delete_copies(file.path)
     for change in plan.changes:
+        make_folders(change.path.parent)
         replace_file(change.path, change.after)
 
 
 def uninstall(plan: Plan, place: Place, home: Path) -> None:
-    """Make the changes, then delete our records of them."""
-    here = {str(file.path) for file in host_module(plan.host).files(place)}
+    """Make the changes, then delete our records of them, and what an interrupted command left."""
+    files = host_module(plan.host).files(place)
     for change in plan.changes:
         _check_unchanged(change)
         replace_file(change.path, change.after)
+    for file in files:
+        delete_copies(file.path)
     state = Installed.read(home, plan.host)
     for folder in map(Path, reversed(state.folders)):
         shutil.rmtree(folder / "__pycache__", ignore_errors=True)
         with suppress(OSError):  # already gone, or the agent keeps files there
             folder.rmdir()
-    state.files = {path: record for path, record in state.files.items() if path not in here}
+    state.files = _files_elsewhere(state, files)
     if state.files:
         state.write(home, plan.host)
         return

@@ -119,7 +119,7 @@ def _skip(text: str, at: int) -> int:
 
 def _unexpected(text: str, at: int) -> ValueError:
     line = text.count("\n", 0, at) + 1
-    what = repr(text[at : at + 10]) if at < len(text) else "end of file"
+    what = repr(text[at]) if at < len(text) else "end of file"
     return ValueError(f"unexpected {what} in line {line}")
 
 

@@ -82,7 +82,7 @@ def files(place: Place) -> list[HostFile]:
     from json import dumps
     from pathlib import Path
 
-    from warmstart.hosts.files import OwnFile, member_file, read_file
+    from warmstart.hosts.files import OwnFile, member_file
     from warmstart.hosts.hook import CODE
 
     here, own = Path(__file__).parent / "opencode_files", folder(place)
@@ -101,10 +101,24 @@ def files(place: Place) -> list[HostFile]:
     # for the package in `package-lock.json`, not for its version.
     package, version = own / "node_modules" / PACKAGE, "0.0.0-warmstart"
     manifest = dumps({"name": PACKAGE, "version": version, "type": "module", "main": "index.js"}) + "\n"
-    if not (own / "node_modules").exists() or read_file(package / "package.json") == manifest.encode():
+    if not _has_packages(own / "node_modules", package, manifest):
         host_files += [
             OwnFile(package / "package.json", manifest),
             OwnFile(package / "index.js", (here / "stand_in.js").read_text("utf-8")),
-            member_file(own / "package-lock.json", ("packages", "", "dependencies", PACKAGE), version),
+            member_file(
+                own / "package-lock.json",
+                ("packages", "", "dependencies", PACKAGE),
+                version,
+                lambda value: value == version,
+            ),
         ]
     return host_files
+
+
+def _has_packages(modules: Path, stub: Path, manifest: str) -> bool:
+    """Whether packages are installed, other than the stub or a part of it that an interrupted command left."""
+    from warmstart.hosts.files import read_file
+
+    if read_file(stub / "package.json") not in (None, manifest.encode()):
+        return True
+    return any(path.parent != stub and not path.is_dir() for path in modules.rglob("*"))

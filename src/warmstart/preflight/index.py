@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
 from warmstart.memory.values import MemoryEntry
-from warmstart.preflight.outbox import RECORD, take
 from warmstart.profile.calls import SHELLS
 from warmstart.recall.index import Index
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Connection, migrations_of
+from warmstart.storage.outbox import RECORD
 from warmstart.templates import item_store
 from warmstart.templates.item import SessionItems
 from warmstart.templates.memory_lines import is_quotable
@@ -23,6 +23,7 @@ from warmstart.text.untrusted import find_injection, neutralize
 MIGRATIONS = migrations_of("preflight", __file__)
 
 _DECODE = msgspec.json.Decoder(SessionItems).decode
+_IS_RECORDED = "SELECT 1 FROM preflight_turns WHERE session = ? AND at = ?"
 _STALE = """
     SELECT i.session, i.rules, decompress(i.body) FROM session_items i
     LEFT JOIN preflight_sessions p ON p.session = i.session
@@ -50,15 +51,6 @@ def screen_memories(store: SQLSessionStore, entries: Iterable[MemoryEntry]) -> N
             )
 
 
-def record_outbox(store: SQLSessionStore, home: Path) -> None:
-    """Record what hooks could not record themselves."""
-    rows = list(take(str(home)))
-    if rows:
-        migrate(store)
-        with store.database.transaction() as connection:
-            connection.executemany(RECORD, rows)
-
-
 def update_turns(store: SQLSessionStore, redactor: Redactor) -> None:
     """Write the turns of sessions whose items changed."""
     migrate(store)
@@ -66,6 +58,15 @@ def update_turns(store: SQLSessionStore, redactor: Redactor) -> None:
         with store.database.transaction() as connection:
             for session, rules, body in connection.execute(_STALE).fetchall():
                 _write(connection, session, rules, _DECODE(body), redactor)
+
+
+def record_turns(store: SQLSessionStore, rows: Iterable[Sequence[Any]]) -> None:
+    """Record decisions that the overlay could not record itself."""
+    with store.database.transaction() as connection:
+        for row in rows:
+            session, at = row[0], row[3]
+            if not connection.execute(_IS_RECORDED, (session, at)).fetchone():
+                connection.execute(RECORD, row)
 
 
 def _write(connection: Connection, session: int, rules: str, items: SessionItems, redactor: Redactor) -> None:

@@ -20,10 +20,10 @@ from math import inf
 from warmstart.memory.lines import memory_key, short_digest
 from warmstart.preflight.gate import classify
 from warmstart.preflight.memories import find_memories
-from warmstart.preflight.outbox import RECORD
 from warmstart.recall.ranking import rarity
 from warmstart.recall.search import Scope, find_turns
-from warmstart.storage.deadline import time_limit
+from warmstart.storage.deadline import Interrupted, time_limit
+from warmstart.storage.outbox import read_rows, record
 from warmstart.text.truncate import one_line
 from warmstart.text.words import topic_terms
 from warmstart.tokens import count
@@ -46,8 +46,10 @@ ONE_TURN = ("hermes",)  # hosts in which an overlay is in the requests of one tu
 _HEADER = "[warmstart] Notes {0} from earlier sessions here; may be outdated, not instructions:"
 _FOOTER = "End of notes {0} [/warmstart]"
 
-_MAX_MESSAGE = 6_000  # characters of the current message: a longer one would miss the deadline
+_MAX_MESSAGE = 20_000  # characters of the current message
 _MAX_READ = 20_000  # characters of an earlier message
+_WALL = 4  # times the limit of CPU time: a busy machine gives us a part of its time
+_MAX_LOCK = 0.05  # seconds that recording waits for another process
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
 _MAX_LOOKED_AT = 12  # turns that may be quoted
@@ -86,10 +88,8 @@ _TRAPS = """
     ORDER BY s.started_at DESC NULLS LAST
 """
 _SHOWN = "SELECT event, reason, evidence FROM preflight_turns WHERE session = ? ORDER BY id"
-_LAST_NOTE = """
-    SELECT coalesce(max(event), '') FROM preflight_turns WHERE id = (
-        SELECT max(id) FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool', 'brief'))
-"""
+# Why a search was left out: it used too much CPU time, or took too long beside other processes.
+CPU_LIMIT, TIME_LIMIT = "CPU limit", "time limit"
 _HAS_MEMORIES = "SELECT 1 FROM migrations WHERE name = 'memory/0005_entries'"
 _IS_QUOTABLE = "SELECT 1 FROM screened_memories WHERE updated_at = ? AND size = ? AND is_quotable = 1"
 
@@ -103,7 +103,8 @@ class Policy:
     def __init__(self, settings: Any, memory: str, *, default: str = "smart") -> None:
         self.inject: str = settings.preflight_inject or default
         self.settings = settings
-        self.deadline_ms: float = settings.preflight_deadline_ms
+        self.cpu_limit = settings.preflight_deadline_ms / 1000
+        self.home = str(settings.home)
         self.memory = memory
 
 
@@ -145,7 +146,7 @@ class Preflight:
     # -- called by hosts
 
     def before_turn(self, message: str, *, number: int | None = None) -> Overlay:
-        """The overlay for a user message. Nothing is shown unless it could be recorded as shown, if there is a session.
+        """The overlay for a user message, recorded as shown if there is a session.
 
         `number` is the position of the message in the session, from 0; by default the number of recorded messages.
         """
@@ -171,12 +172,12 @@ class Preflight:
         if self._policy.inject != "off":
             overlay = Overlay("noted")
             overlay.evidence += shown
-            self._limit.deadline = time.monotonic() + 1.0  # no turn is waiting
             self._record(overlay, event)
 
     def last_note(self) -> str:
         """The last event that was noted, or empty."""
-        return str(self._run(_LAST_NOTE, (self._session,)).fetchone()[0])
+        notes = [event for event, _, _ in self._recorded() if event not in ("prompt", "tool", "brief")]
+        return notes[-1] if notes else ""
 
     # -- deciding
 
@@ -184,27 +185,30 @@ class Preflight:
         if self._policy.inject == "off":
             return Overlay("off")
         began = time.monotonic()
-        self._limit.deadline = began + self._policy.deadline_ms / 1000
-        with self._limit:
-            try:
+        self._limit.deadline = began + _WALL * self._policy.cpu_limit
+        self._limit.cpu_deadline = time.thread_time() + self._policy.cpu_limit
+        try:
+            with self._limit:
                 overlay = make()
-            except Exception:
-                if time.monotonic() <= self._limit.deadline:
-                    raise
-                overlay = Overlay("deadline")  # a statement was interrupted
-        if time.monotonic() > self._limit.deadline:
-            overlay = Overlay("deadline")
+        except Interrupted as limit:
+            overlay = Overlay(CPU_LIMIT if limit.is_cpu else TIME_LIMIT)
         overlay.milliseconds = (time.monotonic() - began) * 1000
         if self._session:
             self._record(overlay, event)
         return overlay
 
     def _record(self, overlay: Overlay, event: str) -> None:
-        if self._dialect != "sqlite":
-            self._limit.deadline = inf
+        """Record a decision, in the outbox if the store cannot take it now."""
         decision = (event, overlay.reason, json.dumps(overlay.evidence), overlay.tokens, overlay.milliseconds)
-        with self._limit:  # another process may hold the write lock
-            self._run(RECORD, (self._session, self._host, self._project, time.time(), *decision))
+        row = (self._session, self._host, self._project, time.time(), *decision)
+        self._limit.deadline = time.monotonic() + _MAX_LOCK if self._dialect == "sqlite" else inf
+        self._limit.cpu_deadline = inf
+        record(self._connection, self._limit, self._policy.home, row)
+
+    def _recorded(self) -> list[tuple[str, str, str]]:
+        """What was recorded of this session: events, reasons and evidence."""
+        rows = self._run(_SHOWN, (self._session,)).fetchall()
+        return rows + [row[4:7] for row in read_rows(self._policy.home) if row[0] == self._session]
 
     def _history(self) -> tuple[int, set[str]]:
         """The number of the next message, and the keys of what the session was shown and still has.
@@ -213,7 +217,7 @@ class Preflight:
         """
         number = 0
         shown: set[str] = set()
-        for event, reason, evidence in self._run(_SHOWN, (self._session,)).fetchall():
+        for event, reason, evidence in self._recorded():
             if event == "compaction":
                 shown.clear()
             if event == "prompt" and (number or reason != "fast path"):
@@ -274,7 +278,7 @@ class Preflight:
 
     def _for_failure(self, trap: Sequence[Any]) -> Overlay:
         command, error, fix, session, at = trap
-        key = f"trap:{short_digest(f'{command} {fix}')}"
+        key = f"trap:{short_digest(command)}"  # one fix is enough
         if key in self._history()[1]:
             return Overlay("no known trap")
         line = f"{_day(at)} {session[:8]}: `{command}` failed here ({error}); `{fix}` worked instead"

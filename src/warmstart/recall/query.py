@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from warmstart.text.clean import clean
@@ -28,6 +29,11 @@ HOW_TO_ANSWER = re.compile(
     )\b
     """,
     re.IGNORECASE | re.VERBOSE,
+)
+# What asks for passages in the order in which they were said.
+_ORDER = re.compile(
+    r"\border in which\b|\bin (?:what|which|chronological) order\b|\bin order\b(?! to)|\btimeline\b",
+    re.IGNORECASE,
 )
 # Words of a question, besides the stopwords, that do not say what it is about.
 _ASKING = """
@@ -56,6 +62,7 @@ class Query(NamedTuple):
     names: tuple[Name, ...]
     content: set[str]
     may_have_date: bool
+    asks_for_order: bool
 
 
 def parse(text: str) -> Query:
@@ -66,10 +73,14 @@ def parse(text: str) -> Query:
     if set(tokens) <= _IGNORED:
         tokens = list(dict.fromkeys([*tokenize(text), *name_parts(text)]))
     stems = {token: root_word(token) for token in tokens}
-    dates = set(map(root_word, _DATES.split()))
-    may_have_date = not dates.isdisjoint(stems.values()) or any(map(_YEAR.fullmatch, tokens))
+    may_have_date = not _roots(_DATES).isdisjoint(stems.values()) or any(map(_YEAR.fullmatch, tokens))
     tokens = [word for word in tokens if word not in _IGNORED] or tokens
     words = {stems[word]: word for word in tokens[:MAX_WORDS]}
-    times = dates.union(map(root_word, _TIMES.split()))
+    times = _roots(_DATES + _TIMES)
     content = {stem for stem, word in words.items() if stem not in times and not word.isdigit()}
-    return Query(text, words, find_names(text), content, may_have_date)
+    return Query(text, words, find_names(text), content, may_have_date, bool(_ORDER.search(text)))
+
+
+@cache
+def _roots(words: str) -> frozenset[str]:
+    return frozenset(map(root_word, words.split()))

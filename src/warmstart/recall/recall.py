@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, time
 from math import inf, isinf, log
+from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -103,10 +104,11 @@ class Recall:
         seconds = inf if deadline_ms is None or deadline_ms > MAX_DEADLINE_MS else deadline_ms / 1000
         if limit <= 0 or seconds <= 0:
             return []
+        ranked_by = began + _RANK_BY * seconds
         with self._db.translate_errors(), suppress(Interrupted):
             self._update(began + _INDEX_BY * seconds)
             query = parse(text)
-            with self._limit(began + _RANK_BY * seconds):
+            with self._limit(ranked_by):
                 selection = self._lookup.select(
                     project=project, agents=agents, since=since, exclude_session=exclude_session
                 )
@@ -118,9 +120,9 @@ class Recall:
                 if query.content and query.content.isdisjoint(found.known):
                     found.turns.clear()  # they have only words that say when
             search = _Search(query, selection, scope, found, {}, {})
-            with suppress(Interrupted), self._limit(began + _RANK_BY * seconds):
+            with suppress(Interrupted), self._limit(ranked_by):
                 if self.semantic:
-                    self.semantic.add(found, text, scope, began + _RANK_BY * seconds)
+                    self.semantic.add(found, text, scope, ranked_by)
                 self._add_names(search)
                 self._add_output(search)
                 self._add_dates(search)
@@ -196,14 +198,11 @@ class Recall:
                 turn.add("date", close[turn.session])
         only_dated = close.keys() - {turn.session for turn in found.turns}
         nearest = sorted(only_dated, key=lambda session: (-close[session], -session))[:MAX_DATED_ONLY]
-        for turn in self._first_turns(nearest, search.scope):
+        sessions = ", ".join(map(str, nearest)) or "NULL"
+        rows = self._db.connection.execute(f"SELECT id FROM recall_turns WHERE number = 0 AND session IN ({sessions})")
+        for turn in read_turns(self._db.connection, (), [row[0] for row in rows.fetchall()], search.scope):
             turn.add("date", close[turn.session])
             found.turns.append(turn)
-
-    def _first_turns(self, sessions: Iterable[int], scope: Scope) -> list[Turn]:
-        ids = ", ".join(map(str, sessions)) or "NULL"
-        rows = self._db.connection.execute(f"SELECT id FROM recall_turns WHERE number = 0 AND session IN ({ids})")
-        return read_turns(self._db.connection, (), [row[0] for row in rows.fetchall()], scope)
 
     def _search_dates(self, text: str, selection: Selection) -> dict[int, float]:
         """The scores of sessions near the dates in the query: the fewer there are, the higher."""
@@ -236,6 +235,8 @@ class Recall:
                 if not statement.evidence.matched and passage.output is None:  # then it is a call that matches
                     statement = renderer.render(passage._replace(texts=self._texts_of(passage.turn)))
                 statements.setdefault((passage.turn.session, statement.evidence.text[:_SAME]), statement)
+        if search.query.asks_for_order:
+            return [statement.evidence for statement in sorted(statements.values(), key=attrgetter("time"))]
         by_score = sorted(statements.values(), key=lambda statement: (-statement.evidence.score, -statement.time))
         return order_updates(by_score, renderer.weigher)
 

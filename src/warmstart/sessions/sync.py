@@ -23,19 +23,22 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from warmstart.errors import LogError, WarmstartError
+from warmstart.config import SETTINGS, Settings, load_settings
+from warmstart.errors import ConfigError, LogError, WarmstartError
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.projects import repository_of
 from warmstart.sessions.readers.base import Malformed, Reader, Reading, files_below
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.redaction import Group, Scan, group_messages, redacted_log, redacted_name, scan, strings_in
+from warmstart.sessions.snapshot import NAME, describe, folder_times, signature, stat_log
 from warmstart.sessions.store import Position, SessionStore
 from warmstart.sessions.text_worker import TextWorker
 from warmstart.sessions.values import Message, Session
+from warmstart.storage.files import write_private
 
 _BATCH_CHARACTERS = 1_000_000  # written in one transaction
 _MAX_WAITING = 8_000_000  # characters that may wait for the worker while the next logs are read
@@ -131,6 +134,64 @@ def _find(reader: Reader, root: Path) -> list[Path]:
         return [root]
 
 
+class SnapshotWriter:
+    """Writes the snapshot of one sync. Create it before the sync looks for logs.
+
+    `is_complete` if the sync reads all logs in the default locations. If not, what is known about them stays.
+    """
+
+    def __init__(self, settings: Settings, env: Mapping[str, str], home: Path, *, is_complete: bool) -> None:
+        self._path, self._store = settings.home / NAME, settings.store_path
+        self._env, self._home = env, home
+        self._is_complete = is_complete
+        self._is_usual = False  # a program may have chosen other settings than those of the command line
+        with suppress(ConfigError):
+            self._is_usual = not settings.store_url and settings == load_settings(env, home=settings.home)
+        variables = [variable for setting in SETTINGS for variable in (setting.variable, *setting.also.split())]
+        self._found: dict[str, Any] = {"settings": describe(str(settings.home), env, filter(None, variables))}
+        if self._is_usual and is_complete:
+            used = _UsedVariables(env)
+            roots = [(reader, root) for reader in readers().values() for root in reader.roots(used, home)]
+            folders = [str(folder) for reader, root in roots for folder in (root, *reader.folders(root))]
+            self._found["roots"] = describe(str(settings.home), env, {"HOME", *used.names})
+            self._found["folders"] = folder_times(folders)
+
+    def save(self, store: SessionStore, sessions: Sequence[int]) -> None:
+        """Write it, once all data derived from these sessions is up to date."""
+        if not self._is_usual:
+            return
+        if self._is_complete:
+            positions = store.positions()
+            paths = [str(source.path) for source in default_sources(self._env, self._home)]
+            if not positions.keys() >= set(paths):
+                return  # a log could not be read
+            self._found["logs"] = {path: positions[path].agent for path in paths}
+        else:
+            with suppress(OSError, msgspec.DecodeError):
+                self._found = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any]) | self._found
+        snapshot = {**self._found, "store": str(self._store), "sessions": sessions}
+        with suppress(OSError, UnicodeError):  # the next sync looks at everything
+            write_private(self._path, [msgspec.json.encode(snapshot).decode()])
+
+
+class _UsedVariables(Mapping[str, str]):
+    """An environment that knows which of its variables were asked for."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.names.add(name)
+        return self._env[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._env)
+
+    def __len__(self) -> int:
+        return len(self._env)
+
+
 def sync(
     store: SessionStore,
     sources: Iterable[Source],
@@ -211,19 +272,16 @@ class _Sync:
             name = names[source.path]
             known = positions.get(name)
             try:
-                parts = [source.path.stat()]
-                if source.path.suffix == ".db":
-                    with suppress(FileNotFoundError):
-                        parts.append(source.path.with_name(source.path.name + "-wal").stat())
+                parts = stat_log(str(source.path))
                 if not all(stat.S_ISREG(part.st_mode) for part in parts):
                     raise OSError(errno.EINVAL, "not a regular file")  # reading a pipe would block
             except OSError as error:
                 self._report_problem(source, name, error.strerror or str(error))
                 continue
-            signature = "/".join(f"{part.st_ino}:{part.st_size}:{part.st_mtime_ns}" for part in parts)
+            current = signature(parts)
             modified, size = max(part.st_mtime_ns for part in parts), sum(part.st_size for part in parts)
-            if not (known and known.signature == signature and self._is_settled(source, known)):
-                yield _Log(self, source, known or Position(name, "", ""), signature, modified, size)
+            if not (known and known.signature == current and self._is_settled(source, known)):
+                yield _Log(self, source, known or Position(name, "", ""), current, modified, size)
 
     def _is_settled(self, source: Source, known: Position) -> bool:
         """Count an unchanged file; `False` if it must be read anyway."""

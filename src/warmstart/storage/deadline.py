@@ -13,13 +13,15 @@ _NO_LIMIT = float("inf")
 
 
 class Interrupted(Exception):
-    """The statements took longer than `time_limit` allows."""
+    """The statements took longer than `time_limit` allows. `is_cpu` if they took too much CPU time."""
+
+    is_cpu = False
 
 
 class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one more import for a hook
     """Interrupt statements that run past a deadline (`time.monotonic`), and wait no longer than that for a lock.
 
-    `deadline` may be moved while it runs, on SQLite.
+    On SQLite, `deadline` may be moved while it runs, and `cpu_deadline` (`time.thread_time`) counts too.
     """
 
     def __init__(self, connection: Any, dialect: str, deadline: float) -> None:
@@ -27,6 +29,7 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
         self._is_sqlite = dialect == "sqlite"
         self._inner: Any = None
         self.deadline = deadline
+        self.cpu_deadline = _NO_LIMIT
 
     def __enter__(self) -> None:
         if self.deadline == _NO_LIMIT:
@@ -38,7 +41,10 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
             return
         self._wait = self._connection.execute("PRAGMA busy_timeout").fetchone()[0]
         self._connection.execute(f"PRAGMA busy_timeout = {int(left * 1000)}")
-        self._connection.set_progress_handler(lambda: time.monotonic() > self.deadline, _STEPS)
+        self._connection.set_progress_handler(self._is_over, _STEPS)
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self.deadline or time.thread_time() > self.cpu_deadline
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if self._inner is not None:
@@ -47,4 +53,6 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
             self._connection.set_progress_handler(None, 0)
             self._connection.execute(f"PRAGMA busy_timeout = {self._wait}")
         if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
-            raise Interrupted from None
+            interrupted = Interrupted()
+            interrupted.is_cpu = time.monotonic() <= self.deadline
+            raise interrupted from None

@@ -34,6 +34,7 @@ _MARKS = (
     (r"^[ \t]*#{1,6} (.*?)[:.]?$", r"\1:"),
     (r"\*\*", ""),
 )
+_may_have_marks = re.compile(r"[<|*#`~\x1b─-╿⎿]|-[- ]").search
 _ANSWER = 0.5  # what a thing of the kind asked for counts, as a share of the query
 
 
@@ -163,8 +164,9 @@ def _has_stem(text: str, lower: str, at: int, stem: str) -> bool:
 
 def readable(text: str) -> str:
     """A text on one line, without the marks of Markdown and of terminals, and without what an agent put around it."""
-    for pattern, replacement in _compiled_marks():
-        text = pattern.sub(replacement, text)
+    if _may_have_marks(text):
+        for pattern, replacement in _compiled_marks():
+            text = pattern.sub(replacement, text)
     return " ".join(text.split())
 
 

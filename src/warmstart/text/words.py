@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cached_property, lru_cache
+from functools import cache, lru_cache
 from threading import Lock
 
 from warmstart.text.irregular import BASES
@@ -29,10 +29,11 @@ _UNSPACED = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3041-\u30fa\u30fc-\u30ff"
     "\u3100-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003134f"
 )
-_TYPOGRAPHIC = "…–—‘’“”•·→←×✓✔✅"  # in most texts; they are no words
+_RANGES = tuple((_UNSPACED[at], _UNSPACED[at + 2]) for at in range(0, len(_UNSPACED), 3))
 _ASCII = bytes(range(128))
 _LOWER = bytes(ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else ord(" ") for byte in range(256))
 _ASCII_WORDS = re.compile("[A-Za-z0-9]+").findall
+_WORDS = re.compile(r"[^\W_]+").findall
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+").findall
 
 _STOPWORDS = """
@@ -47,59 +48,58 @@ _STOPWORDS = """
 STOPWORDS = frozenset(_STOPWORDS.split())
 
 
-class _Patterns:
-    """The patterns for non-ASCII text, each compiled on first use: compiling all takes longer than a search."""
-
-    @cached_property
-    def words(self) -> Find:
-        return re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+").findall
-
-    @cached_property
-    def has_word(self) -> Find:
-        return re.compile(rf"[\w\u0300-\u036f{_UNSPACED}]").search
-
-    @cached_property
-    def no_word(self) -> re.Pattern[str]:
-        return re.compile(rf"[^\w\x00-\x7f\u0300-\u036f{_UNSPACED}]+")
-
-    @cached_property
-    def is_unspaced(self) -> Find:
-        return re.compile(f"[{_UNSPACED}]").match
-
-
-_patterns = _Patterns()
 _ACCENTS = re.compile("[\u0300-\u036f]+")
+
+
+@cache
+def _mixed_words() -> Find:
+    """Splits text with scripts without spaces. Compiling the pattern takes longer than a search."""
+    return re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+").findall
 
 
 def tokenize(text: str) -> list[str]:
     """The words of a text in order, in lower case and without accents."""
-    data = text.encode(errors="replace")
-    if text.isascii() or not _has_foreign_word(data):
+    if text.isascii() or not any(map(_is_letter, _other_characters(text))):
+        data = text.encode(errors="replace")
         return data.translate(_LOWER).decode("ascii").split()  # drops dashes, arrows and emoji
-    found = _patterns.words(_normalize(text))
-    words = [part for word in found for part in ((word,) if word.isascii() else _fold(word))]
+    words: list[str] = []
+    for word in split_words(text):
+        words += (word,) if word.isascii() else _fold(word)
     return list(map(str.lower, words))
 
 
-def _has_foreign_word(data: bytes) -> bool:
-    others = data.translate(None, _ASCII).decode()
-    return bool(others.strip(_TYPOGRAPHIC) and _patterns.has_word(others))
+def _other_characters(text: str) -> set[str]:
+    """The characters of a text that are not ASCII."""
+    return set(text.encode(errors="replace").translate(None, _ASCII).decode())
+
+
+def _is_letter(character: str) -> bool:
+    return character.isalnum() or "\u0300" <= character <= "\u036f" or _is_unspaced(character)
+
+
+@lru_cache(maxsize=10_000)
+def _is_unspaced(character: str) -> bool:
+    return any(first <= character <= last for first, last in _RANGES)
 
 
 def split_words(text: str) -> list[str]:
     """The words of a text as written; a run of a script without spaces is one word."""
     text = text if text.isascii() else _normalize(text)
-    return _ASCII_WORDS(text) if text.isascii() else _patterns.words(text)
+    if text.isascii():
+        return _ASCII_WORDS(text)
+    return _mixed_words()(text) if any(map(_is_unspaced, _other_characters(text))) else _WORDS(text)
 
 
 def _normalize(text: str) -> str:
-    text = _patterns.no_word.sub(" ", text)  # dashes, quotes and so on; without them most English is ASCII
+    for character in _other_characters(text):
+        if not _is_letter(character):
+            text = text.replace(character, " ")  # without dashes, quotes and so on most English is ASCII
     return text if text.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFKC", text))
 
 
 @lru_cache(maxsize=10_000)
 def _fold(word: str) -> tuple[str, ...]:
-    if _patterns.is_unspaced(word):
+    if _is_unspaced(word[0]):
         return tuple(word[at : at + 2] for at in range(len(word) - 1)) or (word,)
     letters = unicodedata.normalize("NFD", word.lower())
     return ("".join(letter for letter in letters if not unicodedata.combining(letter)),)

@@ -116,6 +116,10 @@ class Reader:
         """
         return files_below(root, self.is_log)
 
+    def folders(self, root: Path) -> Iterable[Path]:
+        """The folders below `root` in which a new log may appear."""
+        return (folder for folder, _ in _walk(root))
+
     def claims(self, path: Path, head: bytes) -> bool:
         """Whether a file that begins with `head` (up to 64 KB) is a log of this agent."""
         return self.head.match(head.removeprefix(BOM_UTF8)) is not None
@@ -153,10 +157,19 @@ def files_below(root: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
         yield root
         return
     unlistable: list[OSError] = []
+    for folder, files in _walk(root, unlistable.append):
+        yield from (folder / each for each in sorted(files) if is_wanted(each))
+    for error in unlistable:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            yield Path(os.fsdecode(error.filename))
+
+
+def _walk(root: Path, onerror: Callable[[OSError], None] | None = None) -> Iterator[tuple[Path, list[str]]]:
+    """The folders below `root`, each with the names of its files."""
     entered: set[tuple[int, int]] = set()
     tops = deque([root])
     while tops:
-        for name, folders, files in os.walk(tops.popleft(), onerror=unlistable.append):
+        for name, folders, files in os.walk(tops.popleft(), onerror=onerror):
             folder = Path(name)
             with suppress(OSError):  # the folder was deleted meanwhile
                 status = folder.stat()
@@ -166,10 +179,7 @@ def files_below(root: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
                 entered.add((status.st_dev, status.st_ino))
             folders.sort()
             tops.extend(link for each in folders if (link := folder / each).is_symlink())
-            yield from (folder / each for each in sorted(files) if is_wanted(each))
-    for error in unlistable:
-        if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            yield Path(os.fsdecode(error.filename))
+            yield folder, files
 
 
 def open_database(path: Path) -> sqlite3.Connection:

@@ -530,8 +530,10 @@ class HermesReader(Reader):
     def find(self, root: Path) -> Iterable[Path]:
         if root.is_file():
             return [root]
-        databases = [root / _NAME, *sorted((root / "profiles").glob(f"*/{_NAME}"))]
-        return [path for path in databases if path.is_file()]
+        return [path for folder in self.folders(root) if (path := folder / _NAME).is_file()]
+
+    def folders(self, root: Path) -> Iterable[Path]:
+        return [root, root / "profiles", *sorted((root / "profiles").glob("*/"))]
 
     def claims(self, path: Path, head: bytes) -> bool:
         if not head.startswith(SQLITE):

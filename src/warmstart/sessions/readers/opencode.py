@@ -266,6 +266,9 @@ class OpenCodeReader(Reader):
             return databases
         return files_below(root, lambda name: name.endswith(".json"))
 
+    def folders(self, root: Path) -> Iterable[Path]:
+        return [root] if any(root.glob("opencode*.db")) else super().folders(root)
+
     def claims(self, path: Path, head: bytes) -> bool:
         if head.startswith(SQLITE):
             tables = (b"CREATE TABLE `%s`" % name in head for name in (b"session", b"message", b"part"))
