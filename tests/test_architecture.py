@@ -33,6 +33,7 @@ LAYERS = (
     ("app",),
     ("hosts",),
     ("mcp", "web"),
+    ("mcp_server",),
     ("cli",),  # starts the servers
     ("testing",),
 )
@@ -72,13 +73,14 @@ BUDGETS = {
     # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
     # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
     # stored (80)
-    ("hosts",): 2870,
+    ("hosts",): 2851,
     ("report",): 729,
-    # 5,400 by design; which calls a template carries, and why not the others, and how often a search reached a limit
-    ("cli", "mcp"): 5774,
+    # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a limit,
+    # answers without click (55), and the protocol of MCP instead of its SDK (125)
+    ("cli", "mcp", "mcp_server"): 5896,
     ("testing",): 1492,
 }
-MAX_LINES = 45_530  # 40,000 by design
+MAX_LINES = 45_640  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -187,4 +189,4 @@ def test_the_public_names_are_exactly_those_declared() -> None:
 def test_modules_read_no_environment_except_at_the_edge() -> None:
     reads = re.compile(r"os\.environ|os\.getenv")
     readers = {package_of(module_of(path)) for path in files() if reads.search(path.read_text(encoding="utf-8"))}
-    assert readers <= {"config", "app", "cli", "mcp", "web", "hosts"}
+    assert readers <= {"config", "app", "cli", "mcp", "mcp_server", "web", "hosts"}

@@ -18,7 +18,7 @@ from mcp.types import ListRootsResult, Root
 
 import warmstart
 from warmstart.handoff.packet import verify
-from warmstart.mcp import build_server, tables
+from warmstart.mcp import tables
 from warmstart.sessions.marks import END, MARK
 
 SAMPLES = Path(warmstart.__file__).parent / "samples"
@@ -61,32 +61,25 @@ def with_client(
     check: Callable[[Client], Awaitable[None]],
     *,
     cwd: Path,
-    stdio: bool = False,
     mode: str = "auto",
     root: Path | None = None,
     **env: str,
 ) -> None:
-    """Talk to our server, in this process or, with `stdio`, in one that the client starts."""
+    """Talk to a server that the client starts."""
 
     async def offer_roots(_: object) -> ListRootsResult:
         return ListRootsResult(roots=[Root(uri=f"file://{root}")])
 
     async def run() -> None:
-        server: Any = build_server()
-        if stdio:
-            known = {"HOME": os.environ["HOME"], "WARMSTART_MEMORY_BACKEND": "local"}
-            server = StdioServerParameters(
-                command=sys.executable, args=["-m", "warmstart", "mcp"], env={**known, **env}, cwd=cwd
-            )
+        known = {"HOME": os.environ["HOME"], "WARMSTART_MEMORY_BACKEND": "local"}
+        server = StdioServerParameters(
+            command=sys.executable, args=["-m", "warmstart", "mcp"], env={**known, **env}, cwd=cwd
+        )
         roots = offer_roots if root else None
         async with Client(server, mode=mode, read_timeout_seconds=60, list_roots_callback=roots) as client:
             await check(client)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(cwd)
-        for name, value in env.items():
-            patch.setenv(name, value)
-        anyio.run(run)
+    anyio.run(run)
 
 
 def sample_log() -> str:
@@ -143,7 +136,7 @@ def test_every_tool_answers_in_plain_text(synced, subtests) -> None:
 
     for mode in ("legacy", "auto"):
         with subtests.test(mode):
-            with_client(check, cwd=synced, stdio=True, mode=mode, CLAUDE_PROJECT_DIR=PROJECT)
+            with_client(check, cwd=synced, mode=mode, CLAUDE_PROJECT_DIR=PROJECT)
 
 
 def test_a_template_that_fits_is_suggested(synced) -> None:
@@ -188,7 +181,7 @@ def test_the_running_session_is_handed_over_as_its_log_is_now(home, tmp_path) ->
         assert verify(message.content.text) != verify(first)
         assert await text_of(client, "handoff_packet", session_id=SAMPLE[:8]) != first
 
-    with_client(check, cwd=tmp_path, stdio=True, CLAUDE_CODE_SESSION_ID=SAMPLE)
+    with_client(check, cwd=tmp_path, CLAUDE_CODE_SESSION_ID=SAMPLE)
 
 
 def test_a_packet_waits_for_a_log_that_is_written_late(home, tmp_path) -> None:
@@ -219,7 +212,7 @@ def test_a_bad_call_gets_one_line_that_says_what_to_do(synced, subtests) -> None
                 assert "\n" not in text
         assert "1. " in await text_of(client, "recall", query="storm surge table")  # it still works
 
-    with_client(check, cwd=synced, stdio=True, CLAUDE_PROJECT_DIR=PROJECT)
+    with_client(check, cwd=synced, CLAUDE_PROJECT_DIR=PROJECT)
 
 
 def test_a_store_that_cannot_be_read_is_one_line_too(synced, home) -> None:
@@ -249,7 +242,7 @@ def test_a_secret_never_comes_out(tmp_path, home) -> None:
         said.append(await text_of(client, "memory_backend", action="retrieve", key="token"))
         said.append(await text_of(client, "session_show", failed=True, session_id=SECRET))
 
-    with_client(check, cwd=tmp_path, stdio=True, CLAUDE_PROJECT_DIR=PROJECT, WARMSTART_MEMORY_REDACT="no")
+    with_client(check, cwd=tmp_path, CLAUDE_PROJECT_DIR=PROJECT, WARMSTART_MEMORY_REDACT="no")
     assert "storm [redacted" in said[0]
     assert "storm [redacted" in said[1]
     assert not any(SECRET in text for text in said)

@@ -1,37 +1,25 @@
-"""The MCP server, `warmstart mcp`: recall, memory, brief, templates, sessions and packets over standard streams.
+"""The tools of the MCP server: recall, memory, brief, templates, sessions and packets.
 
-It starts in little more time than `import mcp` takes, because a client waits for its servers before the first request.
-Our own code is loaded at the first call. Calls run in a thread, one at a time. A result is plain text, marked as ours
-and without secrets; a wrong argument or a failure is one line that says what to do, never a protocol error.
+A tool is a function and a row; what it needs is loaded when it is called. A result is plain text, marked as ours and
+without secrets; a wrong argument or a failure is one line that says what to do, never a protocol error.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
-from warnings import catch_warnings, simplefilter
 
 from warmstart.errors import ConfigError, WarmstartError
 
 if TYPE_CHECKING:
-    import mcp_types as types
-    from mcp.server import Server, ServerRequestContext
-
     from warmstart.app import Warmstart
 
-    Context = ServerRequestContext[Any, Any]
-
 _OFF = "Warmstart is switched off (WARMSTART_DISABLED); continue without it"
-_SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "COPILOT_AGENT_SESSION_ID")
-_CODEX_META = "x-codex-turn-metadata"
-_ROOTS_SECONDS = 1.0
 _LOG_SECONDS = 2.0  # until a call must be in the log of its agent
 _SUGGESTIONS_MS = 200.0
 _TYPES = {"string": (str, "a string"), "integer": (int, "a whole number"), "object": (dict, "an object")}
@@ -150,9 +138,8 @@ def tables() -> dict[str, Any]:
 @cache
 def tools() -> dict[str, dict[str, Any]]:
     """The tools by name, each with its `description`, and its arguments as JSON schemas in `properties`."""
-    from warmstart.memory.tool import MEMORY_BACKEND_SCHEMA as MEMORY
-
-    rows = {"memory_backend": {"description": MEMORY["description"], **MEMORY["parameters"]}, **tables()["tools"]}
+    memory = json.loads(Path(__file__).with_name("memory").joinpath("tool.json").read_text(encoding="utf-8"))
+    rows = {"memory_backend": {"description": memory["description"], **memory["parameters"]}, **tables()["tools"]}
     return {name: {"required": [], **rows[name]} for name in _RUN}
 
 
@@ -223,136 +210,3 @@ def _check_value(name: str, value: object, schema: Mapping[str, Any]) -> None:
     else:
         return
     raise ConfigError(f"{name} must be {wanted}, not {value!r:.80}")
-
-
-# -- the protocol
-
-
-def serve() -> None:
-    """Serve on standard input and output until the client closes them."""
-    try:
-        import anyio
-        from mcp.server.stdio import stdio_server
-    except ImportError as error:
-        raise ConfigError("the MCP server needs the extra 'mcp': pip install 'warmstart[mcp]'") from error
-    server = build_server()
-
-    async def run() -> None:
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
-
-    anyio.run(run)
-
-
-def build_server() -> Server[Any]:
-    """The server, for any transport."""
-    import anyio
-    import mcp_types as types
-    from anyio.to_thread import run_sync
-    from mcp.server import Server
-
-    one_at_a_time = anyio.CapacityLimiter(1)
-
-    async def run(context: Context, name: str, arguments: Mapping[str, Any] | None) -> tuple[str, bool]:
-        place = Place(await _client_folder(context), _client_session(context), _client_agent(context))
-        return await run_sync(call, name, arguments, place, limiter=one_at_a_time)
-
-    async def list_tools(context: Context, params: object) -> types.ListToolsResult:
-        listed = {} if is_disabled() else tools()
-        return types.ListToolsResult(tools=[_as_mcp_tool(name, tool) for name, tool in listed.items()])
-
-    async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        text, failed = await run(context, params.name, params.arguments)
-        return types.CallToolResult(content=[types.TextContent(text=text)], is_error=failed)
-
-    async def list_prompts(context: Context, params: object) -> types.ListPromptsResult:
-        listed = [] if is_disabled() else [_as_mcp_prompt(name, row) for name, row in tables()["prompts"].items()]
-        return types.ListPromptsResult(prompts=listed)
-
-    async def get_prompt(context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        tool = tables()["prompts"].get(params.name, {}).get("tool", "")
-        text, _ = await run(context, tool, params.arguments)
-        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
-        return types.GetPromptResult(messages=[message])
-
-    return Server(
-        "warmstart",
-        version=version("warmstart"),
-        instructions=None if is_disabled() else tables()["instructions"],
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        on_list_prompts=list_prompts,
-        on_get_prompt=get_prompt,
-    )
-
-
-def _as_mcp_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
-    import mcp_types as types
-
-    reads_only = name != "memory_backend"
-    hints = types.ToolAnnotations(read_only_hint=reads_only, destructive_hint=not reads_only, open_world_hint=False)
-    schema = {
-        "type": "object",
-        "properties": tool["properties"],
-        "required": tool["required"],
-        "additionalProperties": False,
-    }
-    return types.Tool(name=name, description=tool["description"], input_schema=schema, annotations=hints)
-
-
-def _as_mcp_prompt(name: str, row: Mapping[str, Any]) -> types.Prompt:
-    import mcp_types as types
-
-    properties = tools()[row["tool"]]["properties"]
-    arguments = [
-        types.PromptArgument(name=each, description=properties[each]["description"], required=False)
-        for each in row["arguments"]
-    ]
-    return types.Prompt(name=name, description=row["description"], arguments=arguments)
-
-
-async def _client_folder(context: Context) -> str:
-    """The client's folder: as it says, else ours if that is a repository, else its first root."""
-    from warmstart.sessions.projects import project_of
-
-    if named := os.environ.get("CLAUDE_PROJECT_DIR"):
-        return named
-    try:
-        current = os.getcwd()  # noqa: PTH109 - a string is needed
-    except FileNotFoundError:
-        current = ""
-    if current and Path(project_of(current), ".git").exists():
-        return current
-    return await _first_root(context) or current or str(Path.home())
-
-
-async def _first_root(context: Context) -> str:
-    """The first folder that the client offers; empty if it offers none or does not answer in time."""
-    import anyio
-
-    capabilities = context.session.client_capabilities
-    if capabilities is None or capabilities.roots is None:
-        return ""
-    with suppress(Exception), catch_warnings(), anyio.move_on_after(_ROOTS_SECONDS):
-        simplefilter("ignore")  # roots are deprecated, but still the only way to know
-        for root in (await context.session.list_roots()).roots:
-            parts = urlsplit(str(root.uri))
-            if parts.scheme == "file" and Path(unquote(parts.path)).is_dir():
-                return unquote(parts.path)
-    return ""
-
-
-def _client_session(context: Context) -> str:
-    """The client's own id of the calling session, so that recall does not return what was just said."""
-    named = next(filter(None, map(os.environ.get, _SESSION_VARIABLES)), "")
-    turn = (context.meta or {}).get(_CODEX_META)
-    return named or (str(turn.get("session_id") or "") if isinstance(turn, dict) else "")
-
-
-def _client_agent(context: Context) -> str:
-    """The client's name as a host of ours, such as `codex` for `codex-mcp-client`; else as it says."""
-    from warmstart.hosts.install import HOSTS
-
-    parameters = context.session.client_params
-    name = parameters.client_info.name.lower() if parameters else ""
-    return next((host for host in HOSTS if host.removesuffix("-cli") in name), name)

@@ -142,7 +142,7 @@ def test_another_installation_is_outdated_and_an_odd_file_is_refused():
 
 @pytest.fixture
 def place(home: Path) -> Place:
-    return Place(home, {"PATH": os.environ["PATH"]}, mcp=True)
+    return Place(home, {"PATH": os.environ["PATH"]})
 
 
 def set_up(place: Place, home: Path) -> None:

@@ -131,7 +131,7 @@ def test_installing_and_uninstalling_leaves_the_bytes(home: Path):
     before, kept, place = (
         tree(home / ".copilot"),
         home / ".warmstart",
-        Place(home, {"PATH": os.environ["PATH"]}, mcp=True),
+        Place(home, {"PATH": os.environ["PATH"]}),
     )
     install(plan_install("copilot-cli", place, kept), place, kept)
     hooks = json.loads((home / ".copilot" / "hooks" / "warmstart.json").read_text())["hooks"]

@@ -95,7 +95,7 @@ def test_installing_adds_hooks_a_server_and_a_command_and_undoing_it_restores_th
     folder.mkdir()
     settings = folder / "settings.json"
     settings.write_text(SETTINGS)
-    place = Place(tmp_path, {}, mcp=True)
+    place = Place(tmp_path, {})
     install(plan_install("gemini-cli", place, home), place, home)
     assert plan_install("gemini-cli", place, home).changes == []
     text = settings.read_text()
@@ -115,10 +115,7 @@ def test_installing_adds_hooks_a_server_and_a_command_and_undoing_it_restores_th
     assert [path.name for path in folder.iterdir()] == ["settings.json"]
 
 
-def test_without_the_extra_there_is_no_server_and_a_home_of_its_own_is_kept(tmp_path: Path) -> None:
-    (bare, *_), (full, *_) = (
-        files(Place(tmp_path, {"WARMSTART_HOME": "/w", "GEMINI_CLI_HOME": "/g"}, mcp=mcp)) for mcp in (False, True)
-    )
-    assert full.path == Path("/g/.gemini/settings.json")
-    assert "mcpServers" not in bare.add("").text
-    assert json.loads(full.add("").text)["mcpServers"]["warmstart"]["env"] == {"WARMSTART_HOME": "/w"}
+def test_a_home_of_its_own_is_kept(tmp_path: Path) -> None:
+    settings, *_ = files(Place(tmp_path, {"WARMSTART_HOME": "/w", "GEMINI_CLI_HOME": "/g"}))
+    assert settings.path == Path("/g/.gemini/settings.json")
+    assert json.loads(settings.add("").text)["mcpServers"]["warmstart"]["env"] == {"WARMSTART_HOME": "/w"}

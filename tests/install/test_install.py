@@ -29,7 +29,7 @@ USERS_HOOK = {"matcher": "Bash", "hooks": [{"type": "command", "command": "./che
 
 @pytest.fixture
 def place(home: Path) -> Place:
-    return Place(home, {"PATH": os.environ["PATH"]}, mcp=True)
+    return Place(home, {"PATH": os.environ["PATH"]})
 
 
 @pytest.fixture
@@ -83,14 +83,11 @@ def test_every_event_has_a_hook_that_always_succeeds(place, kept, home):
         assert hook["command"].endswith(f" hook claude-code {event} || true")
 
 
-def test_the_server_is_loaded_at_once_and_only_if_it_can_run(place, kept, home):
+def test_the_server_is_loaded_at_once(place, kept, home):
     set_up(place, kept)
     server = json.loads((home / ".claude.json").read_text())["mcpServers"]["warmstart"]
     assert server["alwaysLoad"] is True
     assert [*server["args"], server["command"]][-2:] == ["mcp", str(Path(sys.executable).with_name("warmstart"))]
-    set_up(place._replace(mcp=False), kept)
-    assert "warmstart" not in (home / ".claude.json").read_text()
-    assert status(HOST, place._replace(mcp=False), kept).outdated is False
 
 
 def test_a_moved_configuration_is_found(place, kept, home):
@@ -153,7 +150,7 @@ def test_every_installed_line_answers_with_json_or_nothing(place, kept, home, su
 @given(written(), written(), st.sampled_from([0o600, 0o644, 0o640]))
 def test_uninstalling_restores_the_bytes_of_any_file(tmp_path_factory, settings_text, configuration, mode):
     home = tmp_path_factory.mktemp("home")
-    place, kept = Place(home, {}, mcp=True), home / "kept"
+    place, kept = Place(home, {}), home / "kept"
     write(home / ".claude/settings.json", settings_text, mode)
     write(home / ".claude.json", configuration, mode)
     before = tree(home)
@@ -171,7 +168,7 @@ def test_uninstalling_restores_the_bytes_of_any_file(tmp_path_factory, settings_
 @given(written(), st.booleans())
 def test_if_the_agent_has_rewritten_the_file_only_our_entries_go(tmp_path_factory, text, record):
     home = tmp_path_factory.mktemp("home")
-    place, kept = Place(home, {}, mcp=True), home / "kept"
+    place, kept = Place(home, {}), home / "kept"
     path = write(home / ".claude/settings.json", text)
     try:
         set_up(place, kept)

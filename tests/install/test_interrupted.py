@@ -37,7 +37,7 @@ SEQUENCES = {
 
 def run(command: str, host: str, folder: Path) -> list[Any]:
     """Run a command as the command line does. `old` installs from another place. Returns its notes."""
-    place, kept = Place(folder / "home", {}, mcp=True), folder / "kept"
+    place, kept = Place(folder / "home", {}), folder / "kept"
     if command == "old":
         place = place._replace(python="/old/bin/python")
     if command == "uninstall":

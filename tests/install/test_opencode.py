@@ -80,7 +80,7 @@ def test_an_event_without_its_fields_is_no_error():
 
 @pytest.fixture
 def place(home: Path) -> Place:
-    return Place(home, {"PATH": os.environ["PATH"], "WARMSTART_HOME": str(home / ".warmstart")}, mcp=True)
+    return Place(home, {"PATH": os.environ["PATH"], "WARMSTART_HOME": str(home / ".warmstart")})
 
 
 @pytest.fixture

@@ -94,13 +94,12 @@ def mcp_command() -> None:
     """Serve recall, memory, briefs, templates and sessions to an agent over MCP.
 
     Configure `warmstart mcp` as an MCP server in your agent, which starts it and talks to it over standard input and
-    output. It needs the extra `mcp`. With empty input it only checks that it starts.
+    output. With empty input it only checks that it starts.
     """
-    from warmstart.mcp import serve
+    from warmstart.mcp_server import serve
 
     if sys.stdin.isatty():
         raise click.ClickException("this server is started by an agent; see `warmstart mcp --help`")
-    sys.stdout, sys.stderr = raw(sys.stdout), raw(sys.stderr)  # the protocol is data
     serve()
 
 

@@ -109,8 +109,6 @@ def _show_next_steps(hosts: Sequence[str], place: Place, current: Settings) -> N
     click.echo(f"Done. New sessions of {_titles(hosts)} start warm; `warmstart uninstall` undoes this.", err=True)
     for pending in filter(None, (status(host, place, current.home).pending for host in hosts)):
         click.echo(f"{pending}.", err=True)
-    if not place.mcp:
-        click.echo("The MCP server was not installed: it needs `pip install 'warmstart[mcp]'`.", err=True)
     click.echo(
         f"{current.templates_holdout:.0%} of the sessions start without a template, as a control group. "
         f"Set templates.holdout in {current.home / 'config.toml'} to change that (0 = none).",

@@ -115,7 +115,7 @@ def files(place: Place) -> list[HostFile]:
     configuration = (own if place.env.get("CLAUDE_CONFIG_DIR") else place.home) / ".claude.json"
     return [
         hooks_file(own / "settings.json", HOST, place.hook, EVENTS),
-        member_file(configuration, ("mcpServers", "warmstart"), server if place.mcp else None),
+        member_file(configuration, ("mcpServers", "warmstart"), server),
         OwnFile(own / "commands" / "warm.md", place.text("claude_warm.md")),
         OwnFile(own / "commands" / "warm-handoff.md", place.text("claude_handoff.md")),
     ]

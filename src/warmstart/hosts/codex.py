@@ -59,7 +59,7 @@ def files(place: Place) -> list[HostFile]:
     own = folder(place)
     return [
         hooks_file(own / "hooks.json", HOST, place.hook, EVENTS),
-        ServerTable(own / "config.toml", place.server() if place.mcp else None),
+        ServerTable(own / "config.toml", place.server()),
         OwnFile(own / "skills" / "warm" / "SKILL.md", place.text("codex_skill.md")),
     ]
 

@@ -65,7 +65,7 @@ def files(place: Place) -> list[HostFile]:
         event: [{"type": "command", "bash": place.hook(HOST, event), "timeoutSec": timeout}]
         for event, timeout in EVENTS.items()
     }
-    server = {"type": "local", **place.server(), "tools": ["*"]} if place.mcp else None
+    server = {"type": "local", **place.server(), "tools": ["*"]}
     return [
         OwnFile(folder(place) / "hooks" / "warmstart.json", dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"),
         member_file(folder(place) / "mcp-config.json", ("mcpServers", "warmstart"), server),

@@ -78,7 +78,7 @@ def files(place: Place) -> list[HostFile]:
 
     path = folder(place) / "settings.json"
     hooks = hooks_file(path, HOST, place.hook, EVENTS, name="warmstart")
-    member = member_file(path, ("mcpServers", "warmstart"), place.server() if place.mcp else None)
+    member = member_file(path, ("mcpServers", "warmstart"), place.server())
     return [
         JSONFile(path, hooks.entries + member.entries, lambda data: [*hooks.find(data), *member.find(data)]),
         *(

@@ -23,7 +23,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from shlex import join, quote
 from string import Template
@@ -57,7 +56,6 @@ class Place(NamedTuple):
     home: Path  # the user's home directory
     env: Mapping[str, str]
     python: str = sys.executable
-    mcp: bool = find_spec("mcp") is not None  # whether `warmstart mcp` can run
     profile: str = ""  # of the agent, if it has several
     own_store: bool = False  # whether a profile has its own store
 

@@ -94,7 +94,7 @@ def files(place: Place) -> list[HostFile]:
     if home:
         server["environment"] = environment
     first, *others = [name for name in _CONFIGURATIONS if (own / name).exists()] or ["opencode.json"]
-    wanted = {first: server if place.mcp else None, **dict.fromkeys(others)}
+    wanted = {first: server, **dict.fromkeys(others)}
     host_files: list[HostFile] = [OwnFile(own / "plugin" / "warmstart.js", plugin)]
     host_files += [member_file(own / name, ("mcp", "warmstart"), value) for name, value in wanted.items()]
     # The stub keeps OpenCode from installing its package, unless it already has. OpenCode looks for `node_modules` and
