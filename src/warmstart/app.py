@@ -344,7 +344,7 @@ class Warmstart:
         """Build the brief of a project and store it for the hook of the next session, which only reads it."""
         from warmstart.preflight.brief_store import current_state, save_brief
 
-        where, branch = resolve_project(project), branch_of(project)
+        where, branch = clean(resolve_project(project)), branch_of(project)
         state = current_state(self.store, where, branch, self.settings.profile_tools)
         brief = self.brief(project=project)
         if not self.settings.store_url:

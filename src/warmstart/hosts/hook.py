@@ -218,6 +218,9 @@ class Hook:
             connection, dialect = self._open(), "sqlite"
             if connection is None:
                 return None
+            if not _is_indexed(connection):
+                self.abstained = "the store is not indexed; run `warmstart sync`"
+                return None
         return Preflight(connection, dialect, session=session, project=project, host=self.host, policy=policy)
 
     def _app(self) -> Warmstart:
@@ -500,10 +503,13 @@ def _due(connection: Any) -> str:
         return f"the store needs the migration {min(missing)}; run `warmstart sync`"
     if any(name not in known and name.split("/")[0] + "/" in _PACKAGES for name in applied):
         return "the store was created by a newer version of Warmstart"
-    indexed = connection.execute("SELECT 1 FROM recall_turns LIMIT 1").fetchone()
-    if not indexed and connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
-        return "the store is not indexed; run `warmstart sync`"
     return ""
+
+
+def _is_indexed(connection: Any) -> bool:
+    """Whether a search finds anything in the store."""
+    indexed = connection.execute("SELECT 1 FROM recall_turns LIMIT 1").fetchone()
+    return bool(indexed or not connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone())
 
 
 # -- the last runs: one line per run, in `$WARMSTART_HOME/hosts/HOST.jsonl` and its predecessor
