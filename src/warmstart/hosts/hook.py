@@ -281,7 +281,9 @@ class Hook:
 
     def after_tool(self, session: str, folder: str, tool: str, arguments: Any, output: str) -> str | None:
         """The fix for a failed call, if one is known."""
-        preflight = self._preflight(session, folder)
+        from warmstart.profile.failures import has_failed
+
+        preflight = self._preflight(session, folder) if has_failed(output) else None  # which takes far longer
         return preflight.after_tool(tool, arguments, output) if preflight else None
 
     def after_compaction(self, session: str) -> None:

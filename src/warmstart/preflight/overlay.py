@@ -53,6 +53,7 @@ _MAX_LOCK = 0.05  # seconds that recording waits for another process
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
 _MAX_LOOKED_AT = 12  # turns that may be quoted
+_MAX_RANKED = 80  # turns
 _NEAREST = 3  # sessions, of which the newest is shown
 _MAX_FILES, _MAX_COMMANDS = 8, 3
 _MAX_MEMORIES = {True: 2, False: 1}  # of the user, and of agents
@@ -154,14 +155,14 @@ class Preflight:
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """The fix for a failed call, if an earlier session found one."""
-        text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
-        traps = self._run(_TRAPS, (self._project,)).fetchall()
-        if not any(trap[0].partition(" ")[0] in text for trap in traps):
-            return None  # most calls end here; what is imported below takes longer than all the rest
-        from warmstart.templates.commands import failed_commands
+        from warmstart.profile.calls import SHELLS, command_in  # not needed before a turn
+        from warmstart.profile.failures import has_failed, runs_command
 
-        commands = failed_commands(tool, text, output)
-        known = [trap for trap in traps if trap[0] in commands]
+        if tool not in SHELLS or not has_failed(output):
+            return None  # most calls end here
+        script = command_in(arguments if isinstance(arguments, str) else json.dumps(dict(arguments)))
+        traps = self._run(_TRAPS, (self._project,)).fetchall()
+        known = [trap for trap in traps if runs_command(script, trap[0])]
         return self._decide("tool", lambda: self._for_failure(known[0])).text or None if known else None
 
     def note(self, event: str, shown: Iterable[str] = ()) -> None:
@@ -261,7 +262,7 @@ class Preflight:
         stems = [stem for stem in topic_terms(message) if stem not in _WHEN]
         without = [row[0] for row in self._run(_OUT_OF_SCOPE, (self._session, self._session)).fetchall()]
         scope = Scope(projects=(self._project,), without=without)
-        found = find_turns(self._connection, self._dialect, stems, scope)
+        found = find_turns(self._connection, self._dialect, stems, scope, _MAX_RANKED)
         if self._semantic:
             self._semantic.add(found, message, scope, self._limit.deadline)
         used = {found.terms[place] for turn in found.turns for place in turn.counts}
