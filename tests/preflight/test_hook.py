@@ -239,7 +239,7 @@ def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, su
             before = store.read_bytes() if store.exists() else b""
             assert run_hook("UserPromptSubmit", prompt(project)) is None
             start = context(run_hook("SessionStart", {"session_id": "n", "cwd": str(project), "source": "startup"}))
-            assert "surge.py" not in start
+            assert ("surge.py" in start) == (name == "not indexed")  # a brief needs no search
             assert (store.read_bytes() if store.exists() else b"") == before
 
 
