@@ -12,15 +12,18 @@ import os
 import sys
 import time
 
+from warmstart.hosts.guard import Guard, is_paused
+
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     from warmstart.app import Warmstart
     from warmstart.handoff.ledger import Ledger
     from warmstart.preflight.overlay import Preflight
+    from warmstart.preflight.stored_brief import Memories
     from warmstart.redact.redactor import Redactor
 
 MAX_INPUT = 32_000_000  # bytes of an event
@@ -36,15 +39,17 @@ _DEFAULTS: dict[str, Any] = {
     "preflight_min_score": 0.36,
     "preflight_deadline_ms": 60,
     "hosts_exclude": (),
+    "memory_backend": "",
+    "profile_tools": {},
     "store_url": "",
 }
-_NOTIFYING = ("claude-code", "codex", "gemini-cli")  # hosts that show a `systemMessage` to the user alone
 _FROM_NOW_ON = "from now on"
 _REMEMBER = ("remember that ", "remember:", f"{_FROM_NOW_ON} ", f"{_FROM_NOW_ON},")  # how a prompt asks for it
 _MAX_OPENING = 200  # characters of a prompt in which it starts
 _MAX_LOCK = 1  # seconds that storing a sentence waits for other processes
-_MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
+_MAX_RECORDING = 0.05  # seconds that recording what was shown waits for other processes
 _MAX_ERROR = 200  # characters
+_TELLING = ("SessionStart", "UserPromptSubmit", "BeforeAgent")  # events whose answer may be for the user
 _VARIABLES = (
     "WARMSTART_STORE",
     "WARMSTART_PREFLIGHT",
@@ -60,18 +65,33 @@ def main(arguments: list[str]) -> None:
     """Run a hook, given the host and the event. Never raises."""
     began = time.monotonic()
     hook: Hook | None = None
+    guard: Guard | None = None
     host, event = (*arguments, "", "")[:2]
     try:
         is_host = host.replace("-", "_").isidentifier()  # not a path
         if is_host and os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
             os.environ["WARMSTART_HOOK"] = "1"  # also for the processes that it starts
             hook = Hook(host)
+            guard = Guard(hook.home, event)
+            if not guard.enter():
+                _tell_about_hanging(event, guard)
+                return
             hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
     except BaseException as failure:  # not even an interrupt may reach the agent
         if hook is not None:
             hook.log(event, failure)
-    if hook is not None:
+    if guard is not None:
+        guard.leave()
+    if hook is not None and not hook.is_paused:
         record_run(hook.home, host, event, (time.monotonic() - began) * 1000, hook.abstained)
+
+
+def _tell_about_hanging(event: str, guard: Guard) -> None:
+    """Tell the user, and only the user, where the agent can do that."""
+    if event in _TELLING and (text := guard.tell()):
+        from json import dumps
+
+        os.write(1, dumps({"systemMessage": text}).encode())
 
 
 class Hook:
@@ -80,6 +100,7 @@ class Hook:
     def __init__(self, host: str, env: Mapping[str, str] = os.environ) -> None:
         self.host = host
         self.abstained = ""  # why nothing was done, if that is worth a line in the log
+        self.is_paused = False
         self.notice = ""  # for the user alone, from hosts that can show it
         self.faults: list[str] = []  # what keeps Warmstart from working, for the user too
         self._env = env
@@ -87,6 +108,7 @@ class Hook:
         self._settings: dict[str, Any] | None = None
         self._connection: Any = None
         self._is_empty = False  # the store has memories, but never had sessions
+        self._later: list[Callable[[], None]] = []  # what to do once the answer is printed
 
     def run(self, event: str, text: bytes) -> None:
         """Answer one event."""
@@ -97,6 +119,9 @@ class Hook:
         name = self.host.replace("-", "_")
         # `cwd` follows the shell, but a session that started in an excluded folder stays excluded.
         folders = (data.get("cwd"), self._env.get("CLAUDE_PROJECT_DIR"))
+        self.is_paused = is_paused(self.home, str(folders[1] or folders[0] or ""))
+        if self.is_paused:
+            return
         adapter: Any = import_module(f"warmstart.hosts.{name}")
         answer: Any = None
         try:
@@ -105,11 +130,13 @@ class Hook:
             answer = adapter.handle(event, data, self)
         except Exception as error:
             self.log(event, error)
-        if self.host in _NOTIFYING and event in ("SessionStart", adapter.PROMPT):
+        if event in _TELLING:
             answer = self._with_faults(answer)
         if answer:
             output = answer if isinstance(answer, str) else dumps(answer)
             os.write(1, output.encode("utf-8", "replace"))
+        for do in self._later:
+            do()
 
     def _with_faults(self, answer: dict[str, Any] | None) -> dict[str, Any] | None:
         """The answer with a notice for the user about the faults that no session has named yet."""
@@ -270,6 +297,10 @@ class Hook:
             connection, dialect = self._open(), "sqlite"
             if connection is None:
                 return None
+            if not _is_indexed(connection):
+                self.abstained = "the store is not indexed; run `warmstart sync`"
+                self.faults.append(self.abstained)
+                return None
         return Preflight(connection, dialect, session=session, project=project, host=self.host, policy=policy)
 
     def _app(self) -> Warmstart:
@@ -357,20 +388,91 @@ class Hook:
             return ""
 
     def start(self, session: str, folder: str, host: str, model: str = "") -> str:
-        """The start of a new session: the preflight block, the brief, and a template if one fits."""
-        if not self.settings["store_url"] and self._open() is None and not self._is_empty:
-            mode = self.settings["preflight_mode"]
-            if mode == "off":
-                return ""
-            from warmstart.preflight.prompt import block
+        """The start of a new session: the preflight block and the brief, as stored if it can be.
 
-            return block(mode)
+        An experiment decides by itself what a session starts with, and a brief that was never stored is built here.
+        """
+        from warmstart.preflight.prompt import block
+
+        if not self.settings["store_url"]:
+            own = block(self.settings["preflight_mode"])
+            try:
+                connection = self._open()
+            except Exception as error:  # locked
+                self.log("start", error)
+                return own
+            if connection is None and not self._is_empty:
+                return own
+            brief = self._read_brief(connection, session, folder) if connection else None
+            if brief is not None:
+                return "\n\n".join(filter(None, (own, brief)))
         with self._app() as app:
             if self._is_empty:
                 from warmstart.preflight.index import migrate
 
                 migrate(app.store)  # for the prompts that follow
             return app.begin(session, project=folder, host=host, model=model).start_text
+
+    def _read_brief(self, connection: Any, session: str, folder: str) -> str | None:
+        """The stored brief; `None` if the start has to be built, because of an experiment or because there is none."""
+        from warmstart.preflight.stored_brief import UnscreenedMemory, read_brief, render, snapshot
+        from warmstart.sessions.projects import branch_of, resolve_project
+
+        try:
+            project, branch = resolve_project(folder), branch_of(folder)
+            applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
+            if not project or _is_experimenting(connection, applied) or not self._can_read_memories():
+                return None
+            brief = read_brief(connection, project, branch)
+            if brief is None:
+                self._later.append(lambda: self._rebuild(folder))
+                return None
+            files = brief.state.get("files", ())
+            state = snapshot(connection, project, branch, files, self.settings["profile_tools"])
+            text, keys = render(brief, state, project, self._memories(connection, applied))
+        except UnscreenedMemory:
+            return None
+        except Exception as error:  # damaged
+            self.log("brief", error)
+            return None
+        if keys:
+            self._later.append(lambda: self._record(connection, session, project, keys))
+        if brief.state not in ({}, state):
+            self._later.append(lambda: self._rebuild(folder))
+        return text
+
+    def _can_read_memories(self) -> bool:
+        """Whether memories are in a SQLite file, or off: only their own backend can read those elsewhere."""
+        return bool(self.settings["memory_file"]) or self.settings["memory_backend"] == "null"
+
+    def _memories(self, connection: Any, applied: set[str]) -> Memories | None:
+        from warmstart.preflight.stored_brief import Memories
+
+        path = self.settings["memory_file"]
+        if path == "store":
+            return Memories(connection, connection) if "memory/0005_entries" in applied else None
+        if not os.path.isfile(path):
+            return None  # switched off, or nothing was ever stored
+        import sqlite3
+
+        return Memories(sqlite3.connect(path, timeout=0.05), connection)
+
+    def _record(self, connection: Any, session: str, project: str, keys: Sequence[str]) -> None:
+        """Record which lines a session was shown, or leave that to the next sync."""
+        from json import dumps
+
+        from warmstart.storage.deadline import time_limit
+        from warmstart.storage.outbox import record
+
+        row = (session, self.host, project, time.time(), "brief", "noted", dumps(keys), 0, 0.0)
+        limit = time_limit(connection, "sqlite", time.monotonic() + _MAX_RECORDING)
+        record(connection, limit, self.home, row)
+
+    def _rebuild(self, folder: str) -> None:
+        """Build the brief of a project in a background process, unless one is already being built."""
+        from warmstart.hosts.background import build_brief, start
+
+        start(self.home, lambda: build_brief(self.home, _command("brief", "--project", folder)))
 
     def constraints(self, transcript: str, agent: str) -> str:
         """The user's constraints (must, must not, only), read from the agent's own log."""
@@ -405,33 +507,22 @@ class Hook:
         return build_ledger(session, redacted_messages(messages, redactor), settings.profile_tools), redactor
 
     def sync(self, *paths: str) -> None:
-        """Import these logs in a background process: one at a time, with low priority, outliving the agent."""
-        if child := os.fork():
-            os.waitpid(child, 0)  # an agent may kill the process group of a hook
-            return
-        try:
-            import fcntl
+        """Import these logs in the background."""
+        from warmstart.hosts.background import import_logs, start
 
-            os.setsid()
-            if os.fork():
-                os._exit(0)
-            os.nice(10)
-            null = os.open(os.devnull, os.O_RDWR)
-            for stream in range(3):
-                os.dup2(null, stream)
-            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
-            deadline = time.monotonic() + _MAX_WAIT
-            while not os.path.exists(paths[0]) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            waiting = os.open(paths[0], os.O_RDONLY)
-            fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits to import this log
-            lock = os.open(f"{self.home}/hosts/sync.lock", os.O_RDWR | os.O_CREAT, 0o600)
-            os.set_inheritable(lock, True)  # held until the import ends
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            wanted = [word for path in paths for word in ("--path", path)]
-            os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", "--format", self.host, *wanted])
-        finally:
-            os._exit(0)
+        store = "" if self.settings["store_url"] else self.settings["store_path"]
+        start(self.home, lambda: import_logs(self.home, _command("sync"), self.host, paths, store))
+
+
+def _command(*words: str) -> list[str]:
+    """The command line of one of our commands."""
+    return [sys.executable, "-EPc", CODE, *words]
+
+
+def _is_experimenting(connection: Any, applied: set[str]) -> bool:
+    """Whether a field experiment is running, which decides what a session starts with."""
+    query = "SELECT 1 FROM experiments WHERE kind = 'field' AND state = 'running' LIMIT 1"
+    return "experiments/0001_tables" in applied and connection.execute(query).fetchone() is not None
 
 
 def _digest(value: str | None) -> str:
@@ -453,10 +544,13 @@ def _due(connection: Any) -> str:
         return f"the store needs the migration {min(missing)}; run `warmstart sync`"
     if any(name not in known and name.split("/")[0] + "/" in _PACKAGES for name in applied):
         return "the store was created by a newer version of Warmstart"
-    indexed = connection.execute("SELECT 1 FROM recall_turns LIMIT 1").fetchone()
-    if not indexed and connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
-        return "the store is not indexed; run `warmstart sync`"
     return ""
+
+
+def _is_indexed(connection: Any) -> bool:
+    """Whether a search finds anything in the store."""
+    indexed = connection.execute("SELECT 1 FROM recall_turns LIMIT 1").fetchone()
+    return bool(indexed or not connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone())
 
 
 # -- the last runs: one line per run, in `$WARMSTART_HOME/hosts/HOST.jsonl` and its predecessor
