@@ -175,18 +175,21 @@ def hooks_file(
     command: Callable[[str, str], str],
     timeouts: Mapping[str, int],
     background: Collection[str] = (),
+    matchers: Mapping[str, str] | None = None,
     **more: str,
 ) -> JSONFile:
     """A JSON file with hooks by event, each in its own group, as in Claude Code, Codex and Gemini CLI.
 
-    `command` returns the command for an event of a host. The agent does not wait for events in `background`.
+    `command` returns the command for an event of a host. The agent does not wait for events in `background`, and
+    starts those with a matcher for these tools only.
     """
     entries = []
     for event, timeout in timeouts.items():
         hook = {"type": "command", **more, "command": command(host, event), "timeout": timeout}
         if event in background:
             hook["async"] = True
-        entries.append(JSONEntry(("hooks", event), {"hooks": [hook]}, item=True))
+        matcher = {"matcher": matchers[event]} if matchers and event in matchers else {}
+        entries.append(JSONEntry(("hooks", event), {**matcher, "hooks": [hook]}, item=True))
     return JSONFile(path, tuple(entries), lambda data: find_hooks(data, host))
 
 

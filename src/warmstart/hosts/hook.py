@@ -395,7 +395,7 @@ class Hook:
         from warmstart.preflight.prompt import block
 
         if not self.settings["store_url"]:
-            own = block(self.settings["preflight_mode"])
+            own = block(self.settings["preflight_mode"], host)
             try:
                 connection = self._open()
             except Exception as error:  # locked
@@ -412,6 +412,14 @@ class Hook:
 
                 migrate(app.store)  # for the prompts that follow
             return app.begin(session, project=folder, host=host, model=model).start_text
+
+    def start_subagent(self, folder: str, host: str) -> str:
+        """What a subagent starts with: the preflight block and the stored brief, like its parent."""
+        from warmstart.preflight.prompt import block
+
+        connection = None if self.settings["store_url"] else self._open()
+        brief = self._read_brief(connection, "", folder) if connection else None
+        return "\n\n".join(filter(None, (block(self.settings["preflight_mode"], host), brief)))
 
     def _read_brief(self, connection: Any, session: str, folder: str) -> str | None:
         """The stored brief; `None` if the start has to be built, because of an experiment or because there is none."""
@@ -435,7 +443,7 @@ class Hook:
         except Exception as error:  # damaged
             self.log("brief", error)
             return None
-        if keys:
+        if keys and session:
             self._later.append(lambda: self._record(connection, session, project, keys))
         if brief.state not in ({}, state):
             self._later.append(lambda: self._rebuild(folder))
