@@ -411,7 +411,10 @@ class Hook:
 
     def current_brief(self, folder: str) -> str:
         """The stored brief if nothing has changed since it was built; otherwise empty. May raise any error."""
-        connection = None if self.settings["store_url"] else self._open()
+        from warmstart.sessions.projects import resolve_project
+
+        is_here = not self.settings["store_url"] and os.path.isdir(resolve_project(folder))
+        connection = self._open() if is_here else None
         if connection is None or not self._can_read_memories():
             return ""
         applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
