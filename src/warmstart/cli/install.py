@@ -174,7 +174,9 @@ def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -
     store = current.store_path
     bases = [store, store.with_name(f"{store.stem}.vectors.db")]
     paths = [base.with_name(base.name + ending) for base in bases for ending in ("", "-wal", "-shm")]
-    paths += [current.home / name for name in (*FILES, "config.toml", "redact.key", "dataset.key")]
+    paths += [
+        current.home / name for name in (*FILES, "config.toml", "redact.key", "dataset.key", "sync.json", "paused.json")
+    ]
     paths += sorted(current.home.glob("honcho-*.db*"))
     paths += [] if staying else [current.home / "hosts"]
     paths = [path for path in paths if path.exists()]
