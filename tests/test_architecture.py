@@ -51,7 +51,7 @@ BUDGETS = {
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
     # and compressed texts (7), and a store opened for a search (50), and a sync
     # that knows at once that nothing is new (175)
-    ("sessions",): 7220,
+    ("sessions",): 7219,
     # 3,400 before a search could load what a call names without the rest, and a hook whether a call failed (45)
     ("profile",): 3455,
     # 700 by design; static vectors find no paraphrases, so there is a sentence model too; vectors with their embedder
@@ -75,14 +75,14 @@ BUDGETS = {
     # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
     # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
     # stored (80)
-    ("hosts",): 3160,
+    ("hosts",): 3174,
     ("report",): 729,
     # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a limit,
     # answers without click (55), and the protocol of MCP instead of its SDK (125)
-    ("cli", "mcp", "mcp_server"): 5998,
+    ("cli", "mcp", "mcp_server"): 6014,
     ("testing",): 1492,
 }
-MAX_LINES = 46_130  # 40,000 by design
+MAX_LINES = 46_146  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -423,21 +423,15 @@ class Hook:
 
     def _read_brief(self, connection: Any, session: str, folder: str) -> str | None:
         """The stored brief; `None` if the start has to be built, because of an experiment or because there is none."""
-        from warmstart.preflight.stored_brief import UnscreenedMemory, read_brief, render, snapshot
-        from warmstart.sessions.projects import branch_of, resolve_project
+        from warmstart.preflight.stored_brief import UnscreenedMemory
+        from warmstart.sessions.projects import resolve_project
 
         try:
-            project, branch = resolve_project(folder), branch_of(folder)
+            project = resolve_project(folder)
             applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
             if not project or _is_experimenting(connection, applied) or not self._can_read_memories():
                 return None
-            brief = read_brief(connection, project, branch)
-            if brief is None:
-                self._later.append(lambda: self._rebuild(folder))
-                return None
-            files = brief.state.get("files", ())
-            state = snapshot(connection, project, branch, files, self.settings["profile_tools"])
-            text, keys = render(brief, state, project, self._memories(connection, applied))
+            text, keys, is_current = self._render_brief(connection, folder, applied)
         except UnscreenedMemory:
             return None
         except Exception as error:  # damaged
@@ -445,9 +439,35 @@ class Hook:
             return None
         if keys and session:
             self._later.append(lambda: self._record(connection, session, project, keys))
-        if brief.state not in ({}, state):
+        if not is_current:
             self._later.append(lambda: self._rebuild(folder))
         return text
+
+    def _render_brief(self, connection: Any, folder: str, applied: set[str]) -> tuple[str | None, list[str], bool]:
+        """The text of the stored brief (`None` if there is none), the keys of its lines, and whether it is current."""
+        from warmstart.preflight.stored_brief import read_brief, render, snapshot
+        from warmstart.sessions.projects import branch_of, resolve_project
+
+        project, branch = resolve_project(folder), branch_of(folder)
+        brief = read_brief(connection, project, branch)
+        if brief is None:
+            return None, [], False
+        files = brief.state.get("files", ())
+        state = snapshot(connection, project, branch, files, self.settings["profile_tools"])
+        text, keys = render(brief, state, project, self._memories(connection, applied))
+        return text, keys, brief.state in ({}, state)
+
+    def current_brief(self, folder: str) -> str:
+        """The stored brief if nothing has changed since it was built; otherwise empty. May raise any error."""
+        from warmstart.sessions.projects import resolve_project
+
+        is_here = not self.settings["store_url"] and os.path.isdir(resolve_project(folder))
+        connection = self._open() if is_here else None
+        if connection is None or not self._can_read_memories():
+            return ""
+        applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
+        text, _, is_current = self._render_brief(connection, folder, applied)
+        return (text or "") if is_current else ""
 
     def _can_read_memories(self) -> bool:
         """Whether memories are in a SQLite file, or off: only their own backend can read those elsewhere."""
