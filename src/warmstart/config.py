@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from warmstart.errors import ConfigError
 
 HOME_VARIABLE = "WARMSTART_HOME"
+COPIES = "hosts/briefs"  # the folder in it for what hooks read of a store on a server
 
 _SERVERS = ("postgresql://", "postgres://")
 _AGENT = "the agent's configuration"
