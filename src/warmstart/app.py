@@ -345,6 +345,8 @@ class Warmstart:
         from warmstart.preflight.brief_store import current_state, save_brief, save_copy
 
         where, branch = clean(resolve_project(project)), branch_of(project)
+        if not Path(where).is_dir():
+            return self.brief(project=project)  # no session starts there
         state = current_state(self.store, where, branch, self.settings.profile_tools)
         remembered = self._remote_memories(where)
         brief = self.brief(project=project)

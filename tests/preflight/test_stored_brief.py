@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -286,6 +287,7 @@ def test_a_start_reads_its_copy_of_a_store_on_a_server(served: Warmstart, home: 
     text = context(json.loads(done.stdout))
     assert text == served.begin("library", project=str(project), host="test").start_text
     assert MEMORY in text
+    assert os.environ["WARMSTART_STORE"] not in (home / ".warmstart/hosts/settings.json").read_text(encoding="utf-8")
     assert b"psycopg" not in done.stderr
     assert b"warmstart.app" not in done.stderr
     recorded = "SELECT event FROM preflight_turns WHERE session = 'now'"
