@@ -25,10 +25,11 @@ TOOLS = [
     {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
 ]
 
-# The command, what it does, what it reads, and the limit in units.
+# The command, what it does, what it reads, what it shows, and the limit in units.
 ROWS = (
-    ("--help", "", "", 4),
-    ("mcp", "until tools/list", "".join(json.dumps(message) + "\n" for message in TOOLS), 6),
+    ("--help", "", "", "recall", 4),
+    ("--version", "", "", "warmstart", 4),
+    ("mcp", "until tools/list", "".join(json.dumps(message) + "\n" for message in TOOLS), "recall", 6),
 )
 
 # The start of a session: how agents name the event and its fields.
@@ -42,6 +43,7 @@ STARTS = (
 START_LIMIT = 5
 SESSIONS = 80
 COMMAND = "make tides"
+SAMPLE = next(Path(warmstart.__file__).with_name("samples").glob("claude-code/**/*.jsonl"))
 
 
 def seconds(command: list[str], text: str, shown: str) -> float:
@@ -72,6 +74,24 @@ def starts(project: Path) -> Iterator[tuple[str, list[str], str]]:
         yield f"{host} {event}", command, json.dumps({name: f"bench-{host}", "cwd": str(project)})
 
 
+def repeated(user: Path, project: Path) -> Iterator[tuple[str, list[str], str, int]]:
+    """Commands that have nothing new to do. The logs are older than a first sync has to suspect."""
+    folder = user / ".claude" / "projects" / "-tides"
+    folder.mkdir(parents=True)
+    for number in range(SESSIONS):
+        (folder / f"{number}.jsonl").write_bytes(SAMPLE.read_bytes())
+    for path in (folder.parent, folder):
+        os.utime(path, (1, 1))
+    subprocess.run([WARMSTART, "sync"], stdout=subprocess.DEVNULL, check=True)
+    log = str(folder / "0.jsonl")
+    yield "warmstart sync, nothing new", [WARMSTART, "sync"], f"0 logs read, {SESSIONS} unchanged", 5
+    background = [sys.executable, "-EPc", CODE, "sync", "--format", "claude-code", "--path", log]
+    yield "sync of a hook, nothing new", background, "0 logs read, 1 unchanged", 5
+    brief = [WARMSTART, "brief", "--project", str(project)]
+    subprocess.run(brief, stdout=subprocess.DEVNULL, check=True)
+    yield "warmstart brief", brief, COMMAND, 8
+
+
 def measure(label: str, command: list[str], text: str, shown: str, limit: int) -> None:
     seconds(command, text, shown)  # Python caches the byte code
     pairs = [(python_start(), seconds(command, text, shown)) for _ in range(RUNS)]
@@ -81,12 +101,14 @@ def measure(label: str, command: list[str], text: str, shown: str, limit: int) -
 
 def main() -> None:
     print(f"{'':34}{'ms':>6}{'units':>7}{'limit':>7}")
-    for command, what, text, limit in ROWS:
-        measure(f"warmstart {command} {what}", [WARMSTART, command], text, "recall", limit)
+    for command, what, text, shown, limit in ROWS:
+        measure(f"warmstart {command} {what}", [WARMSTART, command], text, shown, limit)
     with tempfile.TemporaryDirectory() as folder:
         home, project = Path(folder, "home"), Path(folder, "project")
-        os.environ["WARMSTART_HOME"] = str(home)
+        os.environ |= {"WARMSTART_HOME": str(home), "HOME": str(Path(folder, "user"))}
         fill(home, project)
+        for label, command, shown, limit in repeated(Path(folder, "user"), project):
+            measure(label, command, "", shown, limit)
         for label, command, text in starts(project):
             measure(label, command, text, COMMAND, START_LIMIT)
 

@@ -532,3 +532,28 @@ def test_a_copy_of_the_samples_elsewhere_adds_nothing(run, synced, tmp_path):
     shutil.copytree(synced / "claude-code", tmp_path / "backup")
     assert run("sync", "--path", tmp_path / "backup").code == 0
     assert listed(run, "--agent", "claude-code") == before
+
+
+# -- forget
+
+
+def test_a_running_session_is_forgotten(run, samples, home, monkeypatch):
+    shutil.copytree(samples / "claude-code", home / ".claude")
+    log = max((home / ".claude").rglob("*.jsonl"), key=lambda path: path.stat().st_size)
+    whole = log.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[: len(lines) // 2]))
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", log.stem)
+    assert "Forgot " in run("sessions", "forget", "--yes").out
+    log.write_bytes(whole)
+    assert run("sync").code == 0
+    ids = [row["native_id"] for row in json.loads(run("sessions", "list", "--all-projects", "--json").out)]
+    assert log.stem not in ids
+    assert ids
+
+
+def test_a_session_is_forgotten_only_after_a_question(run, synced):
+    first, *_ = json.loads(run("sessions", "list", "--all-projects", "--json").out)
+    assert run("sessions", "forget", first["session_id"]).code != 0
+    assert run("sessions", "show", first["session_id"]).code == 0
+    assert run("sessions", "forget", "no-such-session", "--yes").code == 1

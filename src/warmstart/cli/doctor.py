@@ -22,6 +22,7 @@ from warmstart.cli.terminal import counted, local, printable
 from warmstart.config import Settings
 from warmstart.embedding import vectors_path
 from warmstart.errors import ConfigError, StoreError, StoreTooNew, WarmstartError
+from warmstart.hosts.guard import clear_markers, read_pauses
 from warmstart.hosts.install import HOSTS, Place, is_present, status
 from warmstart.log import NAME, last_error
 from warmstart.memory.selection import select_backend, why_not
@@ -81,6 +82,7 @@ def _checks() -> Iterator[Check]:
     yield from _store(current)
     yield from _memory(current)
     yield from _histories(current)
+    yield from _guard(str(current.home))
     yield from _hosts(current)
     yield from _extras()
 
@@ -257,6 +259,17 @@ def _histories(current: Settings) -> Iterator[Check]:
             yield Check(reader.agent, "note", f"{finding}, {new} not imported yet", "`warmstart sync` imports them")
         else:
             yield Check(reader.agent, "ok", finding)
+
+
+def _guard(home: str) -> Iterator[Check]:
+    """Why hooks do nothing: the user has paused them, or they took too long."""
+    for project, until in read_pauses(home).items():
+        where = f" in {project}" if project else ""
+        end = f" until {local(datetime.fromtimestamp(until, UTC))}" if until else ""
+        yield Check("hooks", "warning", f"paused{where}{end}", "`warmstart pause off` ends it")
+    if killed := clear_markers(home):
+        finding = f"{counted(killed, 'run')} took too long, and the agent ended {'it' if killed == 1 else 'them'}"
+        yield Check("hooks", "warning", finding, "hooks run again from now on; the log may say why they took so long")
 
 
 def _hosts(current: Settings) -> Iterator[Check]:

@@ -13,7 +13,16 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
-from warmstart.cli.options import Count, Group, json_option, limit_option, output_option, project_options, scope_of
+from warmstart.cli.options import (
+    RUNNING,
+    Count,
+    Group,
+    json_option,
+    limit_option,
+    output_option,
+    project_options,
+    scope_of,
+)
 from warmstart.cli.output import print_json, print_rows, print_scope, settings, table
 from warmstart.cli.terminal import counted, local, write_data
 from warmstart.errors import ConfigError
@@ -26,7 +35,6 @@ from warmstart.sessions.values import clean
 from warmstart.storage.files import write_private
 
 _session_argument = click.argument("session", shell_complete=complete_sessions)
-_RUNNING = "CLAUDE_CODE_SESSION_ID"  # the session that this process runs in
 _STARTS = {"claude-code": ("claude",), "hermes": ("hermes", "chat", "-q"), "codex": ("codex",)}  # and the first prompt
 _MEASURES = (
     "tokens",
@@ -54,7 +62,7 @@ def command() -> None:
 
 
 @command.command(epilog='Example: warmstart handoff packet 3f0c1d52 --note "the tests come next"')
-@click.argument("session", envvar=_RUNNING, shell_complete=complete_sessions)
+@click.argument("session", envvar=RUNNING, shell_complete=complete_sessions)
 @click.option("--note", default="", help="A note for the next session.")
 @output_option
 @click.option("--budget", type=Count(500, 6000), default=BUDGET, show_default=True, help="Maximum tokens.")
@@ -65,7 +73,7 @@ def packet(session: str, note: str, output: Path | None, budget: int, as_json: b
     Inside Claude Code you can leave out SESSION: the default is the running session, up to its last message.
     """
     with Warmstart(settings()) as ws:
-        if session == os.environ.get(_RUNNING):
+        if session == os.environ.get(RUNNING):
             ws.import_running(session)
         made = ws.handoffs.packet(session, note=note, budget_tokens=budget)
     if output:

@@ -24,6 +24,7 @@ from warmstart.config import expand_user
 from warmstart.errors import ConfigError
 from warmstart.sessions.projects import repository_of, resolve_project, short_names
 
+RUNNING = "CLAUDE_CODE_SESSION_ID"  # the session that this process runs in
 MAX_COUNT = 1_000_000_000  # accepted by every database
 _DURATION = re.compile(r"(\d+)([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}

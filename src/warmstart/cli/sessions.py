@@ -13,7 +13,16 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
-from warmstart.cli.options import Chosen, Group, json_option, limit_option, output_option, session_options, yes_option
+from warmstart.cli.options import (
+    RUNNING,
+    Chosen,
+    Group,
+    json_option,
+    limit_option,
+    output_option,
+    session_options,
+    yes_option,
+)
 from warmstart.cli.output import as_data, confirm, print_facts, print_json, print_rows, print_scope, settings
 from warmstart.cli.terminal import counted, describe_filters, local, max_width, one_line, printable, seconds, write_data
 from warmstart.errors import SessionNotFound
@@ -279,6 +288,25 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
                 if settings().store_url
                 else "Rewrote the store file; it contains no trace of the deleted sessions."
             )
+
+
+@command.command(epilog="Example: warmstart sessions forget 3f0c1d52")
+@click.argument("session", envvar=RUNNING, shell_complete=complete_sessions)
+@yes_option
+def forget(session: str, yes: bool) -> None:
+    """Delete a session, also one that is still running: nothing more of it is imported.
+
+    Inside Claude Code the current session is the default. The agent's own log is not touched.
+    """
+    with Warmstart(settings()) as ws:
+        ws.import_running(session)  # only what is in the store can be deleted
+        found = ws.store.get(session)
+        if not confirm(f"Forget {found.id} ({found.agent}, {one_line(found.title or found.native_id, 60)})?", yes=yes):
+            click.echo(f"Kept {found.id}.")
+            return
+        ws.sessions.delete(found.id)
+        click.echo(f"Forgot {found.id} ({found.agent}). Nothing more of it is imported.")
+        _mention_templates(ws.store, found.id)
 
 
 def _mention_templates(store: SQLSessionStore, id: str) -> None:

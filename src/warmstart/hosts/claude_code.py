@@ -25,15 +25,18 @@ PROMPT = "UserPromptSubmit"  # the event that the user waits for
 
 # The hooks and their timeouts in seconds, after which Claude Code continues without them.
 EVENTS = {
-    "SessionStart": 10,
-    "UserPromptSubmit": 5,
-    "PostToolUseFailure": 5,
-    "PostToolBatch": 5,
-    "PreCompact": 10,
-    "PostCompact": 5,
-    "Stop": 5,
-    "SessionEnd": 5,
+    "SessionStart": 2,
+    "UserPromptSubmit": 2,
+    "PostToolUseFailure": 1,
+    "PostToolBatch": 1,
+    "PreCompact": 1,
+    "PostCompact": 1,
+    "Stop": 1,
+    "SessionEnd": 1,
 }
+# Nothing waits for these: their text is in the first request that leaves after they end. Claude Code kills them when it
+# exits, so Stop and SessionEnd, which start the import, are not among them.
+ASYNC = ("PostToolUseFailure", "PostToolBatch", "PostCompact")
 
 _KEEP = "Quote the user's rules below word for word in the summary.\n\n"
 
@@ -114,7 +117,7 @@ def files(place: Place) -> list[HostFile]:
     server = {"type": "stdio", **place.server(), "alwaysLoad": True}
     configuration = (own if place.env.get("CLAUDE_CONFIG_DIR") else place.home) / ".claude.json"
     return [
-        hooks_file(own / "settings.json", HOST, place.hook, EVENTS),
+        hooks_file(own / "settings.json", HOST, place.hook, EVENTS, ASYNC),
         member_file(configuration, ("mcpServers", "warmstart"), server),
         OwnFile(own / "commands" / "warm.md", place.text("claude_warm.md")),
         OwnFile(own / "commands" / "warm-handoff.md", place.text("claude_handoff.md")),

@@ -22,8 +22,9 @@ TITLE = "Codex"
 PROGRAM = "codex"
 PROMPT = "UserPromptSubmit"  # the event that the user waits for
 
-# The hooks and their timeouts in seconds, after which Codex continues without them; the maximum for SessionEnd is 3.
-EVENTS = {"SessionStart": 10, "UserPromptSubmit": 5, "PostToolUse": 5, "Stop": 5, "SessionEnd": 3}
+# The hooks and their timeouts in seconds, after which Codex continues without them.
+EVENTS = {"SessionStart": 2, "UserPromptSubmit": 2, "PostToolUse": 1, "Stop": 1, "SessionEnd": 1}
+ASYNC = ("PostToolUse",)  # as in Claude Code
 
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
@@ -58,7 +59,7 @@ def files(place: Place) -> list[HostFile]:
 
     own = folder(place)
     return [
-        hooks_file(own / "hooks.json", HOST, place.hook, EVENTS),
+        hooks_file(own / "hooks.json", HOST, place.hook, EVENTS, ASYNC),
         ServerTable(own / "config.toml", place.server()),
         OwnFile(own / "skills" / "warm" / "SKILL.md", place.text("codex_skill.md")),
     ]

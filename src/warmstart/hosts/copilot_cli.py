@@ -22,7 +22,7 @@ PROGRAM = "copilot"
 PROMPT = "userPromptSubmitted"  # the event that the user waits for
 
 # The hooks and their timeouts in seconds, after which Copilot continues without them.
-EVENTS = {"sessionStart": 10, "userPromptSubmitted": 5, "preCompact": 5, "agentStop": 5}
+EVENTS = {"sessionStart": 2, "userPromptSubmitted": 2, "preCompact": 1, "agentStop": 1}
 
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:

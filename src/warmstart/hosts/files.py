@@ -170,15 +170,22 @@ def member_file(
 
 
 def hooks_file(
-    path: Path, host: str, command: Callable[[str, str], str], timeouts: Mapping[str, int], **more: str
+    path: Path,
+    host: str,
+    command: Callable[[str, str], str],
+    timeouts: Mapping[str, int],
+    background: Collection[str] = (),
+    **more: str,
 ) -> JSONFile:
     """A JSON file with hooks by event, each in its own group, as in Claude Code, Codex and Gemini CLI.
 
-    `command` returns the command for an event of a host.
+    `command` returns the command for an event of a host. The agent does not wait for events in `background`.
     """
     entries = []
     for event, timeout in timeouts.items():
         hook = {"type": "command", **more, "command": command(host, event), "timeout": timeout}
+        if event in background:
+            hook["async"] = True
         entries.append(JSONEntry(("hooks", event), {"hooks": [hook]}, item=True))
     return JSONFile(path, tuple(entries), lambda data: find_hooks(data, host))
 

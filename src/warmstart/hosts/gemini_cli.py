@@ -28,7 +28,7 @@ PROGRAM = "gemini"
 PROMPT = "BeforeAgent"  # the event that the user waits for
 
 # The hooks and their timeouts in milliseconds, after which Gemini CLI continues without them.
-EVENTS = {"SessionStart": 10_000, "BeforeAgent": 5_000, "AfterAgent": 5_000, "SessionEnd": 5_000}
+EVENTS = {"SessionStart": 2_000, "BeforeAgent": 2_000, "AfterAgent": 1_000, "SessionEnd": 1_000}
 
 _ADDED, _END_ADDED = "<hook_context>", "</hook_context>"
 

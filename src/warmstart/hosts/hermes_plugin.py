@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 _log = logging.getLogger(__name__)
 
 _CODE = "from warmstart.__main__ import main; main()"
-_TURN, _START, _TOOL = 3, 10, 60  # seconds until we continue without an answer
+_TURN, _SHORT, _TOOL = 2, 1, 60  # seconds until we continue without an answer
 _END = "[/warmstart]"  # how the block ends
 _SUMMARY = "[CONTEXT COMPACTION"  # prefix of a message that replaces earlier ones
 _NO_ANSWER = "Warmstart did not answer (`warmstart doctor` shows why); continue without it"
@@ -141,7 +141,7 @@ class Plugin:
         session, message = str(event["session_id"]), _text(event["user_message"])
         is_first = bool(event.get("is_first_turn"))
         data = {"session_id": session, "model": event.get("model"), "is_first": is_first, "message": message}
-        answer = self.ask("turn", {**data, "mode": self.preflight}, _START if is_first else _TURN)
+        answer = self.ask("turn", {**data, "mode": self.preflight}, _TURN)
         if not answer:
             return None
         known = self.turns.get(session)
@@ -162,7 +162,7 @@ class Plugin:
         summary = next((text for text in texts if text.startswith(_SUMMARY)), "")
         if summary != self.summaries.setdefault(session, summary):
             self.summaries[session] = summary
-            self.ask("compacted", {"session_id": session}, _TURN)
+            self.ask("compacted", {"session_id": session}, _SHORT)
 
     def before_request(self, request: dict[str, Any], **event: Any) -> dict[str, Any] | None:
         """The request with the block, always the same bytes, and with the overlay, in this turn alone.
@@ -189,13 +189,13 @@ class Plugin:
         if not code or not self._is_main(event):
             return None
         data = {name: event.get(name) for name in ("session_id", "tool_name", "args")}
-        fix = self.ask("failed", {**data, "exit_code": code}, _TURN).get("context")
+        fix = self.ask("failed", {**data, "exit_code": code}, _SHORT).get("context")
         return f"{result}\n\n{fix}" if fix else None
 
     def end(self, **event: Any) -> None:
         """Import the session in the background."""
         session = event.get("session_id")
-        self.ask("end", {"session_id": session}, _TURN)
+        self.ask("end", {"session_id": session}, _SHORT)
         self.subagents.discard(session)
         states: tuple[dict[str, Any], ...] = (self.summaries, self.notices, self.turns)
         for known in states:  # a gateway runs for months

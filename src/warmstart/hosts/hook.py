@@ -12,6 +12,8 @@ import os
 import sys
 import time
 
+from warmstart.hosts.guard import Guard, is_paused
+
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,9 +47,9 @@ _FROM_NOW_ON = "from now on"
 _REMEMBER = ("remember that ", "remember:", f"{_FROM_NOW_ON} ", f"{_FROM_NOW_ON},")  # how a prompt asks for it
 _MAX_OPENING = 200  # characters of a prompt in which it starts
 _MAX_LOCK = 1  # seconds that storing a sentence waits for other processes
-_MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
 _MAX_RECORDING = 0.05  # seconds that recording what was shown waits for other processes
 _MAX_ERROR = 200  # characters
+_TELLING = ("SessionStart", "UserPromptSubmit", "BeforeAgent")  # events whose answer may be for the user
 _VARIABLES = (
     "WARMSTART_PREFLIGHT",
     "WARMSTART_AUTO_INJECT",
@@ -69,17 +71,33 @@ def main(arguments: list[str]) -> None:
     """Run a hook, given the host and the event. Never raises."""
     began = time.monotonic()
     hook: Hook | None = None
+    guard: Guard | None = None
     host, event = (*arguments, "", "")[:2]
     try:
         is_host = host.replace("-", "_").isidentifier()  # not a path
         if is_host and os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
+            os.environ["WARMSTART_HOOK"] = "1"  # also for the processes that it starts
             hook = Hook(host)
+            guard = Guard(hook.home, event)
+            if not guard.enter():
+                _tell_about_hanging(event, guard)
+                return
             hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
     except BaseException as failure:  # not even an interrupt may reach the agent
         if hook is not None:
             hook.log(event, failure)
-    if hook is not None:
+    if guard is not None:
+        guard.leave()
+    if hook is not None and not hook.is_paused:
         record_run(hook.home, host, event, (time.monotonic() - began) * 1000, hook.abstained)
+
+
+def _tell_about_hanging(event: str, guard: Guard) -> None:
+    """Tell the user, and only the user, where the agent can do that."""
+    if event in _TELLING and (text := guard.tell()):
+        from json import dumps
+
+        os.write(1, dumps({"systemMessage": text}).encode())
 
 
 class Hook:
@@ -88,9 +106,12 @@ class Hook:
     def __init__(self, host: str, env: Mapping[str, str] = os.environ) -> None:
         self.host = host
         self.abstained = ""  # why nothing was done, if that is worth a line in the log
+        self.is_paused = False
         self.notice = ""  # for the user alone, from hosts that can show it
+        self.faults: list[str] = []  # what keeps Warmstart from working, for the user too
         self._env = env
         self.home = os.path.abspath(os.path.expanduser(env.get("WARMSTART_HOME") or "~/.warmstart"))
+        self._settings: dict[str, Any] | None = None
         self._connection: Any = None
         self._is_empty = False  # the store has memories, but never had sessions
         self._later: list[Callable[[], None]] = []  # what to do once the answer is printed
@@ -104,15 +125,46 @@ class Hook:
         name = self.host.replace("-", "_")
         # `cwd` follows the shell, but a session that started in an excluded folder stays excluded.
         folders = (data.get("cwd"), self._env.get("CLAUDE_PROJECT_DIR"))
-        if any(self._is_excluded(str(folder or "")) for folder in folders):
+        self.is_paused = is_paused(self.home, str(folders[1] or folders[0] or ""))
+        if self.is_paused:
             return
         adapter: Any = import_module(f"warmstart.hosts.{name}")
-        answer = adapter.handle(event, data, self)
+        answer: Any = None
+        try:
+            if any(self._is_excluded(str(folder or "")) for folder in folders):
+                return
+            answer = adapter.handle(event, data, self)
+        except Exception as error:
+            self.log(event, error)
+        if event in _TELLING:
+            answer = self._with_faults(answer)
         if answer:
             output = answer if isinstance(answer, str) else dumps(answer)
             os.write(1, output.encode("utf-8", "replace"))
         for do in self._later:
             do()
+
+    def _with_faults(self, answer: dict[str, Any] | None) -> dict[str, Any] | None:
+        """The answer with a notice for the user about the faults that no session has named yet."""
+        from json import dumps, loads
+
+        if not self.faults and self._connection is None:
+            return answer  # the store was not opened
+        path = f"{self.home}/hosts/faults.json"
+        known: list[str] = []
+        faults = list(dict.fromkeys(self.faults))
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                known = loads(file.read())
+        if known == faults:
+            return answer
+        os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+            file.write(dumps(faults).encode())
+        new = [f"Warmstart: {fault}; see `warmstart doctor`" for fault in faults if fault not in known]
+        if not new:
+            return answer
+        return {**(answer or {}), "systemMessage": "\n".join((*new, self.notice)).strip()}
 
     def log(self, event: str, error: BaseException) -> None:
         """Log an error: its type and place, and its message if it is from the database, the system or Warmstart."""
@@ -132,7 +184,20 @@ class Hook:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that a hook needs. Parsing `config.toml` takes longer than the rest, so they are cached."""
+        """The settings that a hook needs. What it does not understand in them is a fault, and has its default."""
+        if self._settings is None:
+            self._settings = self._read_settings()
+            if error := self._settings.get("error"):
+                self.faults.append(error)
+            self.faults += self._settings.get("ignored", ())
+        if error := self._settings.get("error"):
+            from warmstart.errors import ConfigError
+
+            raise ConfigError(error)
+        return self._settings
+
+    def _read_settings(self) -> dict[str, Any]:
+        """The settings, or the `error` in them. Parsing `config.toml` takes longer than the rest, so it is cached."""
         path = f"{self.home}/config.toml"
         variables = [*map(self._env.get, _VARIABLES), *(_digest(self._env.get(name)) for name in _SECRETS)]
         state: list[Any] = [repr(_DEFAULTS), *variables]  # another version may have other settings
@@ -154,14 +219,20 @@ class Hook:
         from pathlib import Path
 
         from warmstart.config import load_settings
+        from warmstart.errors import ConfigError
         from warmstart.memory.selection import memory_file
         from warmstart.storage.files import write_private
 
-        loaded = load_settings(self._env)
-        values = {name: getattr(loaded, name) for name in _DEFAULTS}
-        values |= {"store_path": str(loaded.store_path), "memory_file": memory_file(loaded)}
-        values["store_url"] = "server" if loaded.store_url else ""  # a URL may hold a password
+        values: dict[str, Any] = {}
         try:
+            loaded = load_settings(self._env)
+            values = {name: getattr(loaded, name) for name in (*_DEFAULTS, "ignored")}
+            values |= {"store_path": str(loaded.store_path), "memory_file": memory_file(loaded)}
+            values["store_url"] = "server" if loaded.store_url else ""  # a URL may hold a password
+        except ConfigError as error:
+            values["error"] = str(error)
+        try:
+            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
             write_private(Path(self.home, "hosts", "settings.json"), dumps({**values, "state": state}))
         except OSError:
             pass
@@ -187,10 +258,18 @@ class Hook:
             if not os.path.exists(path):
                 return None  # nothing has been synced yet
             connection = sqlite3.connect(path, timeout=0.05, isolation_level=None)
-            if due := _due(connection):
+            try:
+                if due := _due(connection):
+                    tables = connection.execute("SELECT 1 FROM migrations WHERE name LIKE 'sessions/%'").fetchone()
+                    self._is_empty = tables is None
+            except sqlite3.Error as error:
+                if error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                    raise
+                self.log("store", error)
+                due = f"the store {path} cannot be read ({error})"
+            if due:
                 self.abstained = due
-                tables = connection.execute("SELECT 1 FROM migrations WHERE name LIKE 'sessions/%'").fetchone()
-                self._is_empty = tables is None
+                self.faults += () if self._is_empty else (due,)
                 return None
             register(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -226,6 +305,7 @@ class Hook:
                 return None
             if not _is_indexed(connection):
                 self.abstained = "the store is not indexed; run `warmstart sync`"
+                self.faults.append(self.abstained)
                 return None
         return Preflight(connection, dialect, session=session, project=project, host=self.host, policy=policy)
 
@@ -325,14 +405,11 @@ class Hook:
         if not self.settings["store_url"]:
             try:
                 connection = self._open()
-            except Exception as error:  # damaged
+            except Exception as error:  # locked
                 self.log("start", error)
-                self._tell(f"{self.settings['store_path']} cannot be read ({error}); run `warmstart doctor`")
                 return own
             if connection is None and not self._is_empty:
-                self._tell(self.abstained)
                 return own
-            self._tell("")
         brief = None if self._is_empty else self._read_brief(connection, session, folder)
         if brief is not None:
             return "\n\n".join(filter(None, (own, brief)))
@@ -343,56 +420,16 @@ class Hook:
                 migrate(app.store)  # for the prompts that follow
             return app.begin(session, project=folder, host=host, model=model).start_text
 
-    def _tell(self, fault: str) -> None:
-        """Tell the user about a fault of the store, once; an empty one ends it."""
-        path = f"{self.home}/hosts/fault"
-        try:
-            with open(path, encoding="utf-8") as file:
-                known = file.read()
-        except OSError:
-            known = ""
-        if fault == known:
-            return
-        self.notice = f"Warmstart shows nothing from earlier sessions: {fault}" if fault else ""
-        try:
-            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                file.write(fault)
-        except OSError:
-            return
-
     def _read_brief(self, connection: Any, session: str, folder: str) -> str | None:
         """The stored brief; `None` if the start has to be built, because of an experiment or because there is none."""
-        from functools import partial
-
-        from warmstart.preflight.stored_brief import (
-            UnscreenedMemory,
-            is_quotable,
-            read_brief,
-            read_copy,
-            render,
-            snapshot,
-        )
-        from warmstart.sessions.projects import branch_of, resolve_project
+        from warmstart.preflight.stored_brief import UnscreenedMemory
+        from warmstart.sessions.projects import resolve_project
 
         try:
-            project, branch = resolve_project(folder), branch_of(folder)
-            if not project or not self._can_read_memories():
+            project = resolve_project(folder)
+            if not project or not self._can_read_memories() or (connection and _is_experimenting(connection)):
                 return None
-            if connection is None:
-                brief, judged = read_copy(f"{self.home}/hosts/briefs", project)
-                judge: Callable[[tuple[float, int]], bool | None] = judged.get
-            elif _is_experimenting(connection):
-                return None
-            else:
-                brief = read_brief(connection, project, branch)
-                judge = partial(is_quotable, connection)
-            if brief is None:
-                self._later.append(lambda: self._rebuild(folder))
-                return None
-            files = brief.state.get("files", ())
-            state = snapshot(connection, project, branch, files, self.settings["profile_tools"])
-            text, keys = render(brief, state, project, self._memories(connection, judge))
+            text, keys, is_current = self._render_brief(connection, folder)
         except UnscreenedMemory:
             return None
         except Exception as error:  # damaged
@@ -400,9 +437,44 @@ class Hook:
             return None
         if keys:
             self._later.append(lambda: self._record(connection, session, project, keys))
-        if brief.state not in ({}, state):
+        if not is_current:
             self._later.append(lambda: self._rebuild(folder))
         return text
+
+    def _render_brief(self, connection: Any, folder: str) -> tuple[str | None, list[str], bool]:
+        """The text of the stored brief (`None` if there is none), the keys of its lines, and whether it is current.
+
+        Without a connection, it is read from the copy on this machine.
+        """
+        from functools import partial
+
+        from warmstart.preflight.stored_brief import is_quotable, read_brief, read_copy, render, snapshot
+        from warmstart.sessions.projects import branch_of, resolve_project
+
+        project, branch = resolve_project(folder), branch_of(folder)
+        judge: Callable[[tuple[float, int]], bool | None] = partial(is_quotable, connection)
+        if connection is None:
+            brief, judged = read_copy(f"{self.home}/hosts/briefs", project)
+            judge = judged.get
+        else:
+            brief = read_brief(connection, project, branch)
+        if brief is None:
+            return None, [], False
+        files = brief.state.get("files", ())
+        state = snapshot(connection, project, branch, files, self.settings["profile_tools"])
+        text, keys = render(brief, state, project, self._memories(connection, judge))
+        return text, keys, brief.state in ({}, state)
+
+    def current_brief(self, folder: str) -> str:
+        """The stored brief if nothing has changed since it was built; otherwise empty. May raise any error."""
+        from warmstart.sessions.projects import resolve_project
+
+        is_here = not self.settings["store_url"] and os.path.isdir(resolve_project(folder))
+        connection = self._open() if is_here else None
+        if connection is None or not self._can_read_memories():
+            return ""
+        text, _, is_current = self._render_brief(connection, folder)
+        return (text or "") if is_current else ""
 
     def _can_read_memories(self) -> bool:
         """Whether memories are in SQLite or in the stored brief, or off: other backends cannot be read here."""
@@ -436,7 +508,9 @@ class Hook:
 
     def _rebuild(self, folder: str) -> None:
         """Build the brief of a project in a background process, unless one is already being built."""
-        self._in_background(f"{self.home}/hosts/brief.lock", ["brief", "--project", folder], wait=False)
+        from warmstart.hosts.background import build_brief, start
+
+        start(self.home, lambda: build_brief(self.home, _command("brief", "--project", folder)))
 
     def constraints(self, transcript: str, agent: str) -> str:
         """The user's constraints (must, must not, only), read from the agent's own log."""
@@ -471,38 +545,16 @@ class Hook:
         return build_ledger(session, redacted_messages(messages, redactor), settings.profile_tools), redactor
 
     def sync(self, *paths: str) -> None:
-        """Import these logs in a background process: one at a time, with low priority, outliving the agent."""
-        wanted = [word for path in paths for word in ("--path", path)]
-        self._in_background(f"{self.home}/hosts/sync.lock", ["sync", "--format", self.host, *wanted], log=paths[0])
+        """Import these logs in the background."""
+        from warmstart.hosts.background import import_logs, start
 
-    def _in_background(self, path: str, arguments: Sequence[str], *, log: str = "", wait: bool = True) -> None:
-        """Run a command in a background process that holds the lock at `path`, once `log` exists."""
-        if child := os.fork():
-            os.waitpid(child, 0)  # an agent may kill the process group of a hook
-            return
-        try:
-            import fcntl
+        store = "" if self.settings["store_url"] else self.settings["store_path"]
+        start(self.home, lambda: import_logs(self.home, _command("sync"), self.host, paths, store))
 
-            os.setsid()
-            if os.fork():
-                os._exit(0)
-            os.nice(10)
-            null = os.open(os.devnull, os.O_RDWR)
-            for stream in range(3):
-                os.dup2(null, stream)
-            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
-            if log:
-                deadline = time.monotonic() + _MAX_WAIT
-                while not os.path.exists(log) and time.monotonic() < deadline:
-                    time.sleep(0.1)
-                waiting = os.open(log, os.O_RDONLY)
-                fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits for this log
-            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            os.set_inheritable(lock, True)  # held until the command ends
-            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.execv(sys.executable, [sys.executable, "-EPc", CODE, *arguments])
-        finally:
-            os._exit(0)
+
+def _command(*words: str) -> list[str]:
+    """The command line of one of our commands."""
+    return [sys.executable, "-EPc", CODE, *words]
 
 
 def _is_experimenting(connection: Any) -> bool:
