@@ -38,6 +38,8 @@ EVENTS = {
 # exits, so Stop and SessionEnd, which start the import, are not among them.
 ASYNC = ("PostToolUseFailure", "PostToolBatch", "PostCompact")
 
+CALLS_SERVERS = (2, 1, 118)  # the first version with hooks that call a tool of a server
+
 _KEEP = "Quote the user's rules below word for word in the summary.\n\n"
 
 
@@ -108,16 +110,34 @@ def folder(place: Place) -> Path:
     return place.folder("CLAUDE_CONFIG_DIR", ".claude")
 
 
+def _hooks(place: Place) -> HostFile:
+    """Our hooks; our MCP server answers some of them if this Claude Code can call it.
+
+    A version that does not know such hooks ignores all of `settings.json`, without a word.
+    """
+    from warmstart.hosts import hook_tool
+    from warmstart.hosts.files import hooks_file
+
+    events = hook_tool.EVENTS[HOST] if place.version(PROGRAM) >= CALLS_SERVERS else {}
+    served = {event: hook_tool.tool_hook(HOST, event, EVENTS[event]) for event in events}
+
+    def command(host: str, event: str) -> str:
+        line = place.hook(host, event)
+        return hook_tool.unless_connected(line, place.shell_home) if event in served else line
+
+    return hooks_file(folder(place) / "settings.json", HOST, command, EVENTS, ASYNC, served)
+
+
 def files(place: Place) -> list[HostFile]:
     """Hooks in `settings.json`, the MCP server in `.claude.json`, and the commands `/warm` and `/warm-handoff`."""
-    from warmstart.hosts.files import OwnFile, hooks_file, member_file
+    from warmstart.hosts.files import OwnFile, member_file
 
     own = folder(place)
     # Without `alwaysLoad` the first request of a session has no tools of ours: the server starts in the background.
     server = {"type": "stdio", **place.server(), "alwaysLoad": True}
     configuration = (own if place.env.get("CLAUDE_CONFIG_DIR") else place.home) / ".claude.json"
     return [
-        hooks_file(own / "settings.json", HOST, place.hook, EVENTS, ASYNC),
+        _hooks(place),
         member_file(configuration, ("mcpServers", "warmstart"), server),
         OwnFile(own / "commands" / "warm.md", place.text("claude_warm.md")),
         OwnFile(own / "commands" / "warm-handoff.md", place.text("claude_handoff.md")),

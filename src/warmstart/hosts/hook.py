@@ -16,7 +16,7 @@ from warmstart.hosts.guard import Guard, is_paused
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -60,19 +60,24 @@ _SECRETS = ("HONCHO_API_KEY", "HONCHO_BASE_URL", "HONCHO_URL", "HONCHO_APP_ID", 
 
 def main(arguments: list[str]) -> None:
     """Run a hook, given the host and the event. Never raises."""
+    host, event = (*arguments, "", "")[:2]
+    answer(host, event, lambda: sys.stdin.buffer.read(MAX_INPUT + 1), lambda output: os.write(1, output))
+
+
+def answer(host: str, event: str, read: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
+    """Answer an event. Never raises."""
     began = time.monotonic()
     hook: Hook | None = None
     guard: Guard | None = None
-    host, event = (*arguments, "", "")[:2]
     try:
         is_host = host.replace("-", "_").isidentifier()  # not a path
         if is_host and os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
             hook = Hook(host)
             guard = Guard(hook.home, event)
             if not guard.enter():
-                _tell_about_hanging(event, guard)
+                write(_tell_about_hanging(event, guard))
                 return
-            hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
+            hook.run(event, read(), write)
     except BaseException as failure:  # not even an interrupt may reach the agent
         if hook is not None:
             hook.log(event, failure)
@@ -82,12 +87,12 @@ def main(arguments: list[str]) -> None:
         record_run(hook.home, host, event, (time.monotonic() - began) * 1000, hook.abstained)
 
 
-def _tell_about_hanging(event: str, guard: Guard) -> None:
-    """Tell the user, and only the user, where the agent can do that."""
-    if event in _TELLING and (text := guard.tell()):
-        from json import dumps
+def _tell_about_hanging(event: str, guard: Guard) -> bytes:
+    """What to tell the user, and only the user, where the agent can do that."""
+    from json import dumps
 
-        os.write(1, dumps({"systemMessage": text}).encode())
+    text = guard.tell() if event in _TELLING else ""
+    return dumps({"systemMessage": text}).encode() if text else b""
 
 
 class Hook:
@@ -103,7 +108,7 @@ class Hook:
         self._connection: Any = None
         self._is_empty = False  # the store has memories, but never had sessions
 
-    def run(self, event: str, text: bytes) -> None:
+    def run(self, event: str, text: bytes, write: Callable[[bytes], object]) -> None:
         """Answer one event."""
         from importlib import import_module
         from json import dumps, loads
@@ -119,7 +124,7 @@ class Hook:
         answer = adapter.handle(event, data, self)
         if answer:
             output = answer if isinstance(answer, str) else dumps(answer)
-            os.write(1, output.encode("utf-8", "replace"))
+            write(output.encode("utf-8", "replace"))
 
     def log(self, event: str, error: BaseException) -> None:
         """Log an error: its type and place, and its message if it is from the database, the system or Warmstart."""
