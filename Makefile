@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := $(shell mktemp -u -d 2>/dev/null || echo /tmp/warmstart-demo)
 WORKERS ?= 2
-CLAUDE ?= 2.1.325 2.1.197
+CLAUDE ?= 2.1.327 2.1.197
 HOST ?= all
 PYTEST = $(BIN)/python -m pytest $(TEST_OPTIONS)
 SPREAD := -n $(WORKERS) --dist worksteal
@@ -13,7 +13,7 @@ SPREAD := -n $(WORKERS) --dist worksteal
 TAKES = $(if $(ARGS),,$(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo smoke test test-slow test-host test-hosts test-hosts-newest test-browser check format bench docs clean
+.PHONY: help demo smoke test test-slow test-host test-hosts test-hosts-newest hook-changes test-browser check format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ test-host: ## Run the tests with one real agent: make test-host HOST=codex
 
 test-hosts-newest: ## Run the tests with the newest Claude Code
 	@$(MAKE) --no-print-directory test-hosts CLAUDE=latest
+
+hook-changes: $(READY) ## Show what changed in the hooks of real agents since tests/hosts/hooks.txt was written
+	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts" "$(HOST)" $(CLAUDE)
+	@$(BIN)/python -m tests.hosts.hook_changes "$(CURDIR)/.hosts" $(ARGS)
 
 test-browser: export TESTS_TAKE = $(call TAKES,about a minute)
 test-browser: $(READY) ## Run the tests that open pages in a real browser (installs Chromium if it is missing)

@@ -197,6 +197,7 @@ class Warmstart:
             with progress("Extracting") as step:
                 self._items.update(progress=step)
                 update_turns(self.store, self.redactor)
+                self._store_briefs()
         if PREFLIGHT in self.store.database.applied():
             from warmstart.preflight.index import record_turns
 
@@ -210,6 +211,14 @@ class Warmstart:
             raise
         except WarmstartError as error:
             _log.warning("the vectors were not updated: %s", error)
+
+    def _store_briefs(self) -> None:
+        """Build the briefs of the projects whose sessions changed. With a store on a server, hooks build their own."""
+        from warmstart.preflight.brief_store import outdated_projects
+
+        if not self.settings.store_url:
+            for project in outdated_projects(self.store):
+                self.store_brief(project)
 
     def _has_unread_sessions(self) -> bool:
         """Whether some sessions have no items yet, for example after an interrupted update."""
@@ -330,6 +339,18 @@ class Warmstart:
         known = self.memory.of_project(where, task)
         options: dict[str, Any] = {"task": task, "budget_tokens": budget_tokens, "files": files}
         return build_brief(sessions, memories=known.memories, notes=known.notes, **options)
+
+    def store_brief(self, project: str = ".") -> Brief:
+        """Build the brief of a project and store it for the hook of the next session, which only reads it."""
+        from warmstart.preflight.brief_store import current_state, save_brief
+
+        where, branch = clean(resolve_project(project)), branch_of(project)
+        state = current_state(self.store, where, branch, self.settings.profile_tools)
+        brief = self.brief(project=project)
+        if not self.settings.store_url:
+            with suppress(StoreFull, StoreReadOnly):
+                save_brief(self.store, brief, where, branch, state)
+        return brief
 
     # -- live sessions
 

@@ -19,9 +19,10 @@ from warmstart.handoff.constraints import Quote
 from warmstart.handoff.ledger import Ledger
 from warmstart.handoff.packet import render_constraints
 from warmstart.log import log_error
+from warmstart.memory.lines import memory_key
 from warmstart.memory.selection import memory_file
 from warmstart.preflight.index import migrate
-from warmstart.preflight.overlay import ONE_TURN, Policy, Preflight, memory_key
+from warmstart.preflight.overlay import ONE_TURN, Policy, Preflight
 from warmstart.preflight.prompt import block
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.values import Message, Session, SessionOutcome, clean, session_id
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from warmstart.templates.rendering import Shape
     from warmstart.templates.start import Started
 
-START_SECONDS = 2.0  # for the start of a session
+START_SECONDS = 1.0  # for the start of a session
 MAX_START = 8_000  # characters; with an overlay below 10,000, where agents truncate a text to a preview
 EXPERIMENTS = "experiments/0001_tables"  # a store without it has no experiments
 AGENT = "warmstart"  # of sessions that a run records itself

@@ -17,7 +17,10 @@ from math import ceil
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 ENCODING = "o200k_base"
 
@@ -28,6 +31,18 @@ def count(text: str, *, exact: bool = False) -> int:
     A special token counts as plain text.
     """
     return len(_encode()(text.encode("utf-8", "replace").decode())) if exact else ceil(_estimate(text))
+
+
+def fit(lines: Iterable[T], budget: float, text: Callable[[T], str]) -> tuple[T, ...]:
+    """The lines of a list under a heading that fit into a budget, in order. A line that is too long is left out."""
+    chosen = []
+    spent = 10.0  # for the heading
+    for line in lines:
+        cost = count(f"- {text(line)}") + 1
+        if spent + cost <= budget:
+            chosen.append(line)
+            spent += cost
+    return tuple(chosen)
 
 
 @cache

@@ -91,7 +91,8 @@ class Client(ABC):
     @property
     def environment(self) -> dict[str, str]:
         """All that a run sees of the environment."""
-        path = os.pathsep.join((str(self.home / "bin"), str(self.program.parent), os.environ["PATH"]))
+        folders = self.home / "bin", self.program.parent, FOLDER / "node" / "node_modules" / ".bin"
+        path = os.pathsep.join((*map(str, folders), os.environ["PATH"]))
         return {"PATH": path, "HOME": str(self.home), "TERM": "dumb", **OFFLINE, **self.variables}
 
     def run(self, *arguments: str, cwd: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:

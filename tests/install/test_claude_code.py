@@ -1,4 +1,4 @@
-"""What Claude Code's hooks get, on the events that versions 2.1.197 and 2.1.325 send."""
+"""What Claude Code's hooks get, on the events that versions 2.1.197 and 2.1.327 send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Codex' hooks get, on the events that version 0.166.0 sends, and what is installed."""
+"""What Codex' hooks get, on the events that version 0.169.0 sends, and what is installed."""
 
 from __future__ import annotations
 

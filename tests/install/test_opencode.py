@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -143,6 +144,75 @@ def test_the_plugin_is_valid_javascript_and_names_our_python(place, home, folder
     if shutil.which("node"):
         module = write(home / "plugin.mjs", text)
         subprocess.run(["node", "--check", module], check=True)
+
+
+# Both versions of OpenCode, reduced to what the plugin uses. It asks `ask.py`, which answers with the event.
+SCRIPTS = {
+    "1.x": """
+        const client = { session: { get: async () => ({ data: {} }), messages: async () => ({ data: [] }) } }
+        const hooks = await plugin.server({ client, directory: "/x" })
+        const parts = [{ id: "p1", type: "text", text: "Hello" }]
+        await hooks["chat.message"]({ sessionID: "s" }, { message: { id: "m" }, parts })
+        const system = []
+        await hooks["experimental.chat.system.transform"]({ sessionID: "s" }, { system })
+        await hooks.event({ event: { type: "session.idle", properties: { sessionID: "s" } } })
+        show(system, parts.slice(1))
+    """,
+    "2.x": """
+        const hooks = {}
+        const session = {
+          hook: async (name, hook) => { hooks[name] = hook },
+          get: async ({ sessionID }) => (sessionID === "s" ? {} : { parentID: "s" }),
+        }
+        let end
+        const turn = new Promise((resolve) => (end = resolve))
+        async function* subscribe() {
+          await turn
+          yield { type: "session.execution.succeeded", data: { sessionID: "s" } }
+        }
+        const close = await plugin.setup({ session, event: { subscribe }, location: { directory: "/x" } })
+        const request = async (name, sessionID) => {
+          const system = []
+          await hooks[name]({ sessionID, system })
+          return system
+        }
+        for (const sessionID of ["s", "subagent"]) await hooks.prompt({ sessionID, prompt: { text: "Hello" } })
+        await hooks.prompt({})
+        const before = await request("context", "s")
+        const compaction = await request("compaction", "s")
+        show(before, compaction, await request("context", "s"), await request("context", "subagent"))
+        end()
+        await new Promise(setImmediate)
+        close()
+    """,
+}
+
+
+def test_one_plugin_serves_both_versions_of_opencode(place, home, folder, subtests):
+    if not shutil.which("node"):
+        pytest.skip("Node is not installed")
+    set_up(place, home / ".warmstart")
+    asked_file = write(home / "asked", "")
+    ask = write(
+        home / "ask.py",
+        f"import json, sys; data = json.load(sys.stdin); print(sys.argv[1], file=open({str(asked_file)!r}, 'a'));"
+        "print(json.dumps({'context': sys.argv[1] + ' ' + data['cwd']}))",
+    )
+    text = (folder / "plugin" / "warmstart.js").read_text()
+    write(home / "plugin.mjs", re.sub(r"const COMMAND = .*", f'const COMMAND = ["{place.python}", "{ask}"]', text))
+    expected = {
+        "1.x": (["start /x"], ["prompt /x"]),
+        "2.x": (["start /x", "prompt /x"], ["compacting /x"], ["start /x", "prompt /x"], []),
+    }
+    for version, script in SCRIPTS.items():
+        with subtests.test(version):
+            asked_file.write_text("")
+            head = 'import plugin from "./plugin.mjs"\n'
+            head += "const show = (...all) => console.log(JSON.stringify(all.map((a) => a.map((b) => b.text ?? b))))\n"
+            module = write(home / "script.mjs", head + script)
+            ran = subprocess.run(["node", module], capture_output=True, text=True, check=True, timeout=60)
+            assert json.loads(ran.stdout) == [*expected[version]]
+            assert "idle" in asked_file.read_text().split()
 
 
 def test_the_reader_and_the_adapter_agree_on_the_database(home, monkeypatch):

@@ -41,6 +41,8 @@ HASHES = {
     "preflight/0001_turns.sqlite": "434458c7f0d055e3",
     "preflight/0002_memories.postgres": "29640ec325da4f12",
     "preflight/0002_memories.sqlite": "3be2cd6d663e3454",
+    "preflight/0003_briefs.sqlite": "82e5071da2026705",
+    "preflight/0003_briefs.postgres": "1deeb752477faa2c",
     "profile/0001_tables.postgres": "f28fd14c3b12d5db",
     "profile/0001_tables.sqlite": "ebfa0250a30b4c6c",
     "profile/0002_earlier_layouts.postgres": "50e04ea1b5a5e7b3",

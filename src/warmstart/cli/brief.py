@@ -31,7 +31,10 @@ def command(project: str, task: str, budget: int, explain: bool, as_json: bool) 
     if task == "-":
         task = read_stdin("give --task TEXT").decode(errors="replace")
     with Warmstart(settings()) as ws:
-        brief = ws.brief(project=project, task=task, budget_tokens=budget)
+        if task or budget != DEFAULT_TOKENS:
+            brief = ws.brief(project=project, task=task, budget_tokens=budget)
+        else:
+            brief = ws.store_brief(project)
     if as_json:
         sections = [{"heading": name, "lines": [_line_dict(line) for line in lines]} for name, lines in brief.sections]
         print_json({"text": brief.text, "tokens": brief.tokens, "sections": sections})

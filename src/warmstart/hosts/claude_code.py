@@ -51,7 +51,7 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | str
     project = os.environ.get("CLAUDE_PROJECT_DIR") or str(data.get("cwd") or "")  # `cwd` follows the shell
     transcript = str(data.get("transcript_path") or "")
     if event == "SessionStart":
-        return context(event, start(data, hook, session, project, transcript))
+        return context(event, start(data, hook, session, project, transcript), hook.notice)
     if event == "UserPromptSubmit":
         prompt = str(data.get("prompt") or "")
         if not prompt or prompt.lstrip().startswith("<task-notification>"):

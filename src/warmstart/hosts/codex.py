@@ -34,7 +34,7 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
     session, project = str(data.get("session_id") or ""), str(data.get("cwd") or "")
     transcript = str(data.get("transcript_path") or "")
     if event == "SessionStart":
-        return context(event, start(data, hook, session, project, transcript))
+        return context(event, start(data, hook, session, project, transcript), hook.notice)
     if event == "UserPromptSubmit" and (prompt := str(data.get("prompt") or "")):
         return context(event, hook.before_turn(session, project, prompt), hook.notice)
     output = data.get("tool_response")

@@ -16,13 +16,14 @@ from warmstart.hosts.guard import Guard, is_paused
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     from warmstart.app import Warmstart
     from warmstart.handoff.ledger import Ledger
     from warmstart.preflight.overlay import Preflight
+    from warmstart.preflight.stored_brief import Memories
     from warmstart.redact.redactor import Redactor
 
 MAX_INPUT = 32_000_000  # bytes of an event
@@ -38,6 +39,8 @@ _DEFAULTS: dict[str, Any] = {
     "preflight_min_score": 0.36,
     "preflight_deadline_ms": 60,
     "hosts_exclude": (),
+    "memory_backend": "",
+    "profile_tools": {},
     "store_url": "",
 }
 _FROM_NOW_ON = "from now on"
@@ -45,6 +48,7 @@ _REMEMBER = ("remember that ", "remember:", f"{_FROM_NOW_ON} ", f"{_FROM_NOW_ON}
 _MAX_OPENING = 200  # characters of a prompt in which it starts
 _MAX_LOCK = 1  # seconds that storing a sentence waits for other processes
 _MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
+_MAX_RECORDING = 0.05  # seconds that recording what was shown waits for other processes
 _MAX_ERROR = 200  # characters
 _TELLING = ("SessionStart", "UserPromptSubmit", "BeforeAgent")  # events whose answer may be for the user
 _VARIABLES = (
@@ -107,6 +111,7 @@ class Hook:
         self.home = os.path.abspath(os.path.expanduser(env.get("WARMSTART_HOME") or "~/.warmstart"))
         self._connection: Any = None
         self._is_empty = False  # the store has memories, but never had sessions
+        self._later: list[Callable[[], None]] = []  # what to do once the answer is printed
 
     def run(self, event: str, text: bytes, write: Callable[[bytes], object]) -> None:
         """Answer one event."""
@@ -125,6 +130,8 @@ class Hook:
         if answer:
             output = answer if isinstance(answer, str) else dumps(answer)
             write(output.encode("utf-8", "replace"))
+        for do in self._later:
+            do()
 
     def log(self, event: str, error: BaseException) -> None:
         """Log an error: its type and place, and its message if it is from the database, the system or Warmstart."""
@@ -236,6 +243,9 @@ class Hook:
             connection, dialect = self._open(), "sqlite"
             if connection is None:
                 return None
+            if not _is_indexed(connection):
+                self.abstained = "the store is not indexed; run `warmstart sync`"
+                return None
         return Preflight(connection, dialect, session=session, project=project, host=self.host, policy=policy)
 
     def _app(self) -> Warmstart:
@@ -296,7 +306,9 @@ class Hook:
 
     def after_tool(self, session: str, folder: str, tool: str, arguments: Any, output: str) -> str | None:
         """The fix for a failed call, if one is known."""
-        preflight = self._preflight(session, folder)
+        from warmstart.profile.failures import has_failed
+
+        preflight = self._preflight(session, folder) if has_failed(output) else None  # which takes far longer
         return preflight.after_tool(tool, arguments, output) if preflight else None
 
     def after_compaction(self, session: str) -> None:
@@ -321,20 +333,110 @@ class Hook:
             return ""
 
     def start(self, session: str, folder: str, host: str, model: str = "") -> str:
-        """The start of a new session: the preflight block, the brief, and a template if one fits."""
-        if not self.settings["store_url"] and self._open() is None and not self._is_empty:
-            mode = self.settings["preflight_mode"]
-            if mode == "off":
-                return ""
-            from warmstart.preflight.prompt import block
+        """The start of a new session: the preflight block and the brief, as stored if it can be.
 
-            return block(mode)
+        An experiment decides by itself what a session starts with, and a brief that was never stored is built here.
+        """
+        from warmstart.preflight.prompt import block
+
+        if not self.settings["store_url"]:
+            own = block(self.settings["preflight_mode"])
+            try:
+                connection = self._open()
+            except Exception as error:  # damaged
+                self.log("start", error)
+                self._tell(f"{self.settings['store_path']} cannot be read ({error}); run `warmstart doctor`")
+                return own
+            if connection is None and not self._is_empty:
+                self._tell(self.abstained)
+                return own
+            self._tell("")
+            brief = self._read_brief(connection, session, folder) if connection else None
+            if brief is not None:
+                return "\n\n".join(filter(None, (own, brief)))
         with self._app() as app:
             if self._is_empty:
                 from warmstart.preflight.index import migrate
 
                 migrate(app.store)  # for the prompts that follow
             return app.begin(session, project=folder, host=host, model=model).start_text
+
+    def _tell(self, fault: str) -> None:
+        """Tell the user about a fault of the store, once; an empty one ends it."""
+        path = f"{self.home}/hosts/fault"
+        try:
+            with open(path, encoding="utf-8") as file:
+                known = file.read()
+        except OSError:
+            known = ""
+        if fault == known:
+            return
+        self.notice = f"Warmstart shows nothing from earlier sessions: {fault}" if fault else ""
+        try:
+            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+                file.write(fault)
+        except OSError:
+            return
+
+    def _read_brief(self, connection: Any, session: str, folder: str) -> str | None:
+        """The stored brief; `None` if the start has to be built, because of an experiment or because there is none."""
+        from warmstart.preflight.stored_brief import UnscreenedMemory, read_brief, render, snapshot
+        from warmstart.sessions.projects import branch_of, resolve_project
+
+        try:
+            project, branch = resolve_project(folder), branch_of(folder)
+            applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
+            if not project or _is_experimenting(connection, applied) or not self._can_read_memories():
+                return None
+            brief = read_brief(connection, project, branch)
+            if brief is None:
+                self._later.append(lambda: self._rebuild(folder))
+                return None
+            files = brief.state.get("files", ())
+            state = snapshot(connection, project, branch, files, self.settings["profile_tools"])
+            text, keys = render(brief, state, project, self._memories(connection, applied))
+        except UnscreenedMemory:
+            return None
+        except Exception as error:  # damaged
+            self.log("brief", error)
+            return None
+        if keys:
+            self._later.append(lambda: self._record(connection, session, project, keys))
+        if brief.state not in ({}, state):
+            self._later.append(lambda: self._rebuild(folder))
+        return text
+
+    def _can_read_memories(self) -> bool:
+        """Whether memories are in a SQLite file, or off: only their own backend can read those elsewhere."""
+        return bool(self.settings["memory_file"]) or self.settings["memory_backend"] == "null"
+
+    def _memories(self, connection: Any, applied: set[str]) -> Memories | None:
+        from warmstart.preflight.stored_brief import Memories
+
+        path = self.settings["memory_file"]
+        if path == "store":
+            return Memories(connection, connection) if "memory/0005_entries" in applied else None
+        if not os.path.isfile(path):
+            return None  # switched off, or nothing was ever stored
+        import sqlite3
+
+        return Memories(sqlite3.connect(path, timeout=0.05), connection)
+
+    def _record(self, connection: Any, session: str, project: str, keys: Sequence[str]) -> None:
+        """Record which lines a session was shown, or leave that to the next sync."""
+        from json import dumps
+
+        from warmstart.storage.deadline import time_limit
+        from warmstart.storage.outbox import record
+
+        row = (session, self.host, project, time.time(), "brief", "noted", dumps(keys), 0, 0.0)
+        limit = time_limit(connection, "sqlite", time.monotonic() + _MAX_RECORDING)
+        record(connection, limit, self.home, row)
+
+    def _rebuild(self, folder: str) -> None:
+        """Build the brief of a project in a background process, unless one is already being built."""
+        self._in_background(f"{self.home}/hosts/brief.lock", ["brief", "--project", folder], wait=False)
 
     def constraints(self, transcript: str, agent: str) -> str:
         """The user's constraints (must, must not, only), read from the agent's own log."""
@@ -370,6 +472,11 @@ class Hook:
 
     def sync(self, *paths: str) -> None:
         """Import these logs in a background process: one at a time, with low priority, outliving the agent."""
+        wanted = [word for path in paths for word in ("--path", path)]
+        self._in_background(f"{self.home}/hosts/sync.lock", ["sync", "--format", self.host, *wanted], log=paths[0])
+
+    def _in_background(self, path: str, arguments: Sequence[str], *, log: str = "", wait: bool = True) -> None:
+        """Run a command in a background process that holds the lock at `path`, once `log` exists."""
         if child := os.fork():
             os.waitpid(child, 0)  # an agent may kill the process group of a hook
             return
@@ -384,18 +491,24 @@ class Hook:
             for stream in range(3):
                 os.dup2(null, stream)
             os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
-            deadline = time.monotonic() + _MAX_WAIT
-            while not os.path.exists(paths[0]) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            waiting = os.open(paths[0], os.O_RDONLY)
-            fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits to import this log
-            lock = os.open(f"{self.home}/hosts/sync.lock", os.O_RDWR | os.O_CREAT, 0o600)
-            os.set_inheritable(lock, True)  # held until the import ends
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            wanted = [word for path in paths for word in ("--path", path)]
-            os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", "--format", self.host, *wanted])
+            if log:
+                deadline = time.monotonic() + _MAX_WAIT
+                while not os.path.exists(log) and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                waiting = os.open(log, os.O_RDONLY)
+                fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits for this log
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            os.set_inheritable(lock, True)  # held until the command ends
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.execv(sys.executable, [sys.executable, "-EPc", CODE, *arguments])
         finally:
             os._exit(0)
+
+
+def _is_experimenting(connection: Any, applied: set[str]) -> bool:
+    """Whether a field experiment is running, which decides what a session starts with."""
+    query = "SELECT 1 FROM experiments WHERE kind = 'field' AND state = 'running' LIMIT 1"
+    return "experiments/0001_tables" in applied and connection.execute(query).fetchone() is not None
 
 
 def _digest(value: str | None) -> str:
@@ -417,10 +530,13 @@ def _due(connection: Any) -> str:
         return f"the store needs the migration {min(missing)}; run `warmstart sync`"
     if any(name not in known and name.split("/")[0] + "/" in _PACKAGES for name in applied):
         return "the store was created by a newer version of Warmstart"
-    indexed = connection.execute("SELECT 1 FROM recall_turns LIMIT 1").fetchone()
-    if not indexed and connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
-        return "the store is not indexed; run `warmstart sync`"
     return ""
+
+
+def _is_indexed(connection: Any) -> bool:
+    """Whether a search finds anything in the store."""
+    indexed = connection.execute("SELECT 1 FROM recall_turns LIMIT 1").fetchone()
+    return bool(indexed or not connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone())
 
 
 # -- the last runs: one line per run, in `$WARMSTART_HOME/hosts/HOST.jsonl` and its predecessor

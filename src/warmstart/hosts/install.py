@@ -158,8 +158,10 @@ class Installed(msgspec.Struct):
         self.folders += [folder for folder in folders if folder not in self.folders]
 
     def write(self, home: Path, host: str) -> None:
-        make_folders(home / "hosts")
-        replace_file(home / "hosts" / f"{host}.json", msgspec.json.encode(self))
+        path = home / "hosts" / f"{host}.json"
+        make_folders(path.parent)
+        delete_copies(path)
+        replace_file(path, msgspec.json.encode(self))
 
 
 class Change(NamedTuple):

@@ -25,8 +25,8 @@ _ANSWERS = """
 """
 _APPROVAL = frozenset(_ANSWERS.split())
 _SEPARATORS = re.compile(r"[\s,.!:)(-]+")
-# The patterns expect lower case: compiling them takes a large part of a hook's time, and more if case is ignored.
-# A direct command: it needs no context, and the next step is a tool call. Compiled only if a message is short.
+# Compiling a pattern takes a large part of a hook's time, so each is compiled on first use, and expects lower case.
+# A direct command: it needs no context, and the next step is a tool call. Looked for only in a short message.
 _ORDER = (
     r"(?:(?:ok(?:ay)?|yes|yeah|great|now|then|and|please|can (?:you|we)|could (?:you|we)|let's|lets|also|just|sorry)"
     r"[\s,.!]+)*"
@@ -38,7 +38,7 @@ _ORDER = (
     r"|what time)\b(?s:.*)"
 )
 # These refer to another session, wherever they occur.
-_EARLIER = re.compile(
+_EARLIER = (
     r"\b(?:last (?:time|session|week|month|night)|yesterday|the other day|(?:previous|earlier|past) (?:session|chat)"
     r"|(?:days?|weeks?|months?) ago|until recently|(?:we|i|you|team) (?:recently|previously|explicitly|originally)"
     r"|recently (?:we|did|added|changed|removed)|(?:did|have|had)n't we|i thought we|remember (?:when|how|that)"
@@ -48,7 +48,7 @@ _EARLIER = re.compile(
     r"|what was the .{3,80} again|(?:our|the) (?:latest|last|recent) changes (?:to|that))\b"
 )
 # In the first message these refer to an earlier session; later they refer to the current one.
-_PRODUCT = re.compile(
+_PRODUCT = (
     r"\b(?:(?:changes?|updates?|commits?|outstanding|work|code|docs?)(?: \w+){0,3} (?:in|on|of) (?:this|the|my|our)"
     r"(?: local)? branch|(?:added|changed|done|made) (?:in|on) (?:this|the|our) branch|in this branch we|any ?more"
     r"|(?:pr|review|bugbot|copilot|open) (?:comments?|feedback)"
@@ -62,16 +62,19 @@ def classify(message: str, number: int) -> Verdict:
     """What kind of message this is; `number` counts the messages of the session from 0."""
     text = message[:_MAX_READ].strip().lower()
     words = text.split()
+    is_short = len(words) <= _MAX_ORDER
+    if not words or (is_short and _approves(text)):
+        return "fast path"
     if points_to_earlier_work(text, number):
         return "points to earlier work"
-    if not words or (len(words) <= _MAX_ORDER and (_approves(text) or re.fullmatch(_ORDER, text))):
+    if is_short and re.fullmatch(_ORDER, text):
         return "fast path"
     return "later message" if number else "first message"
 
 
 def points_to_earlier_work(text: str, number: int) -> bool:
     """Whether a message, in lower case, refers to something that only earlier sessions know."""
-    return bool(_EARLIER.search(text) or (not number and _PRODUCT.search(text[:600])))
+    return bool(re.search(_EARLIER, text) or (not number and re.search(_PRODUCT, text[:600])))
 
 
 def _approves(text: str) -> bool:

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from warmstart.memory.values import MemoryEntry
-from warmstart.preflight.overlay import RECORD
 from warmstart.profile.calls import SHELLS
 from warmstart.recall.index import Index
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Connection, migrations_of
+from warmstart.storage.outbox import RECORD
 from warmstart.templates import item_store
 from warmstart.templates.item import SessionItems
 from warmstart.templates.memory_lines import is_quotable

@@ -15,15 +15,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import inf
 
+from warmstart.memory.lines import memory_key, short_digest
 from warmstart.preflight.gate import classify
 from warmstart.preflight.memories import find_memories
 from warmstart.recall.ranking import rarity
 from warmstart.recall.search import Scope, find_turns
 from warmstart.storage.deadline import Interrupted, time_limit
-from warmstart.storage.outbox import put_row, read_rows
+from warmstart.storage.outbox import read_rows, record
 from warmstart.text.truncate import one_line
 from warmstart.text.words import topic_terms
 from warmstart.tokens import count
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from warmstart.memory.values import MemoryEntry
     from warmstart.preflight.memories import Memory
     from warmstart.recall.ranking import Turn
     from warmstart.recall.semantic import SemanticIndex
@@ -54,6 +53,7 @@ _MAX_LOCK = 0.05  # seconds that recording waits for another process
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
 _MAX_LOOKED_AT = 12  # turns that may be quoted
+_MAX_RANKED = 80  # turns
 _NEAREST = 3  # sessions, of which the newest is shown
 _MAX_FILES, _MAX_COMMANDS = 8, 3
 _MAX_MEMORIES = {True: 2, False: 1}  # of the user, and of agents
@@ -89,10 +89,6 @@ _TRAPS = """
     ORDER BY s.started_at DESC NULLS LAST
 """
 _SHOWN = "SELECT event, reason, evidence FROM preflight_turns WHERE session = ? ORDER BY id"
-RECORD = """
-    INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 # Why a search was left out: it used too much CPU time, or took too long beside other processes.
 CPU_LIMIT, TIME_LIMIT = "CPU limit", "time limit"
 _HAS_MEMORIES = "SELECT 1 FROM migrations WHERE name = 'memory/0005_entries'"
@@ -159,14 +155,14 @@ class Preflight:
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """The fix for a failed call, if an earlier session found one."""
-        text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
-        traps = self._run(_TRAPS, (self._project,)).fetchall()
-        if not any(trap[0].partition(" ")[0] in text for trap in traps):
-            return None  # most calls end here; what is imported below takes longer than all the rest
-        from warmstart.templates.commands import failed_commands
+        from warmstart.profile.calls import SHELLS, command_in  # not needed before a turn
+        from warmstart.profile.failures import has_failed, runs_command
 
-        commands = failed_commands(tool, text, output)
-        known = [trap for trap in traps if trap[0] in commands]
+        if tool not in SHELLS or not has_failed(output):
+            return None  # most calls end here
+        script = command_in(arguments if isinstance(arguments, str) else json.dumps(dict(arguments)))
+        traps = self._run(_TRAPS, (self._project,)).fetchall()
+        known = [trap for trap in traps if runs_command(script, trap[0])]
         return self._decide("tool", lambda: self._for_failure(known[0])).text or None if known else None
 
     def note(self, event: str, shown: Iterable[str] = ()) -> None:
@@ -208,14 +204,7 @@ class Preflight:
         row = (self._session, self._host, self._project, time.time(), *decision)
         self._limit.deadline = time.monotonic() + _MAX_LOCK if self._dialect == "sqlite" else inf
         self._limit.cpu_deadline = inf
-        try:
-            with self._limit:
-                self._run(RECORD, row)
-        except Exception:
-            try:
-                put_row(self._policy.home, row)
-            except OSError:
-                return  # nothing can be recorded, so it may be shown again
+        record(self._connection, self._limit, self._policy.home, row)
 
     def _recorded(self) -> list[tuple[str, str, str]]:
         """What was recorded of this session: events, reasons and evidence."""
@@ -273,7 +262,7 @@ class Preflight:
         stems = [stem for stem in topic_terms(message) if stem not in _WHEN]
         without = [row[0] for row in self._run(_OUT_OF_SCOPE, (self._session, self._session)).fetchall()]
         scope = Scope(projects=(self._project,), without=without)
-        found = find_turns(self._connection, self._dialect, stems, scope)
+        found = find_turns(self._connection, self._dialect, stems, scope, _MAX_RANKED)
         if self._semantic:
             self._semantic.add(found, message, scope, self._limit.deadline)
         used = {found.terms[place] for turn in found.turns for place in turn.counts}
@@ -290,7 +279,7 @@ class Preflight:
 
     def _for_failure(self, trap: Sequence[Any]) -> Overlay:
         command, error, fix, session, at = trap
-        key = f"trap:{_digest(command)}"  # one fix is enough
+        key = f"trap:{short_digest(command)}"  # one fix is enough
         if key in self._history()[1]:
             return Overlay("no known trap")
         line = f"{_day(at)} {session[:8]}: `{command}` failed here ({error}); `{fix}` worked instead"
@@ -393,16 +382,6 @@ class Preflight:
 # -- text
 
 
-def memory_key(memory: Memory | MemoryEntry) -> str:
-    """The key under which a shown memory is recorded."""
-    return f"memory:{_digest(f'{memory.key} {memory.value}')}"
-
-
-def _digest(text: str) -> str:
-    """A hash, because the audit log holds no text."""
-    return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
-
-
 def _day(at: float | None) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(at)) if at else "undated"
 
@@ -417,5 +396,5 @@ def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
 def _frame(lines: Sequence[str], salt: str) -> str:
     """The lines between delimiters that contain a hash of the lines, so that no line can close them."""
     text = "\n".join(f"- {line}" for line in lines)
-    nonce = _digest(f"{salt}\n{text}")
+    nonce = short_digest(f"{salt}\n{text}")
     return f"{_HEADER.format(nonce)}\n{text}\n{_FOOTER.format(nonce)}"

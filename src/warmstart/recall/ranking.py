@@ -25,7 +25,7 @@ K1 = 1.2
 B = 0.75  # how much a long field counts less
 SHORT = 200  # words; the fields of shorter turns are scored together, with their neighbours
 SHORT_B = 0.4
-NEIGHBOURS = 0.4  # weight of the terms of the turns before and after a short one
+NEIGHBOURS = 0.4  # weight of the terms of the turns before and after a short one; squared for the next but one
 SESSION = 0.7  # weight of the session
 DATES = 4.0  # weight of a date in the query
 NAMES = 1.0  # weight of a name that a turn has exactly as it was typed
@@ -93,12 +93,13 @@ def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], means: Sequen
             turn.add("turn", _score_fields(turn.counts, turn.lengths, means, rarities))
             continue
         frequencies = {term: _sum_fields(counts) for term, counts in turn.counts.items()}
-        for number in (turn.number - 1, turn.number + 1):
-            neighbour = places.get((turn.session, number))
+        for distance in (-1, 1, -2, 2):
+            neighbour = places.get((turn.session, turn.number + distance))
             if neighbour is not None:
-                words += NEIGHBOURS * _sum_fields(neighbour.lengths)
+                weight = NEIGHBOURS ** abs(distance)
+                words += weight * _sum_fields(neighbour.lengths)
                 for term, counts in neighbour.counts.items():
-                    frequencies[term] = frequencies.get(term, 0.0) + NEIGHBOURS * _sum_fields(counts)
+                    frequencies[term] = frequencies.get(term, 0.0) + weight * _sum_fields(counts)
         norm = K1 * (1 - SHORT_B + SHORT_B * words / mean)
         score = 0.0
         for term, frequency in frequencies.items():

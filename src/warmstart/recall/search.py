@@ -75,8 +75,8 @@ def project_term(project: str) -> str:
     return _PROJECT_SIGN + blake2b(project.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
-def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope: Scope) -> Found:
-    """The turns in scope that have any of the stems, best first."""
+def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope: Scope, limit: int = 0) -> Found:
+    """The turns in scope that have any of the stems, best first. `limit` is about how many are ranked."""
     turns, sessions, *words = connection.execute(_STATE).fetchone() or (0, 0, 0, 0, 0, 0)
     projects = [] if scope.projects is None else [project_term(project) for project in scope.projects]
     known = _frequencies(connection, [*dict.fromkeys(stems), *projects])
@@ -86,7 +86,7 @@ def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope
         return found
     found.terms = _rarest(known, max(inside / turns, _SCAN))
     postings = _postings(connection, dialect, found.terms, projects)
-    found.turns = _read(connection, found, postings, scope)
+    found.turns = _read(connection, found, postings, scope, limit or MAX_TURNS)
     rarities = [rarity(known[term], turns) for term in found.terms]
     count = sessions if scope.sessions is None else len(scope.sessions)
     means = [max(1.0, total / turns) for total in words]
@@ -137,17 +137,19 @@ def _candidates(found: Found, postings: Sequence[Collection[int]]) -> list[int]:
     return sorted(newest_first, key=weights.__getitem__, reverse=True)[:MAX_CANDIDATES]
 
 
-def _read(connection: Connection, found: Found, postings: Sequence[Sequence[int]], scope: Scope) -> list[Turn]:
+def _read(
+    connection: Connection, found: Found, postings: Sequence[Sequence[int]], scope: Scope, limit: int
+) -> list[Turn]:
     """The first candidates that are in scope, with their counts."""
     candidates = _candidates(found, postings)
     turns: list[Turn] = []
-    for start in range(0, len(candidates), MAX_TURNS):
-        places: dict[int, list[int]] = {number: [] for number in candidates[start : start + MAX_TURNS]}
+    for start in range(0, len(candidates), limit):
+        places: dict[int, list[int]] = {number: [] for number in candidates[start : start + limit]}
         for place, ids in enumerate(postings):
             for number in places.keys() & ids:
                 places[number].append(place)
         turns += read_turns(connection, found.terms, [*places], scope, places)
-        if len(turns) >= MAX_TURNS:
+        if len(turns) >= limit:
             break
     return turns
 
@@ -164,12 +166,13 @@ def read_turns(
     `places` are those of the terms that each turn has, if that is known.
     """
     turns: dict[int, Turn] = {}
+    words = [f" {term} " for term in terms]
     for row in connection.execute(_TURNS.format(", ".join("?" * len(ids)) or "NULL"), ids).fetchall():
         if scope.allows(row[1]):
             stems = f" {row[-2]} "
             by_term: dict[int, bytes] = {}
             for place in places[row[0]] if places else range(len(terms)):
-                at = stems.find(f" {terms[place]} ")
+                at = stems.find(words[place])
                 if at >= 0:
                     first = _FIELDS * stems.count(" ", 0, at)
                     by_term[place] = row[-1][first : first + _FIELDS]

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 
+from warmstart.tokens import count
+
 TYPE_CHECKING = False  # hooks load this module, and `values` takes longer to load than everything else in it
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from warmstart.sessions.values import Message
 
 MARK = "[warmstart]"
@@ -17,6 +21,8 @@ END = "[/warmstart]"
 TAG = "<warmstart"
 END_TAG = "</warmstart>"
 PACKET = f"{MARK}\n# Handoff packet "  # how a packet begins; its id follows
+BRIEF = f"{MARK} From earlier sessions here; verify before use:"  # how a brief begins
+BRIEF_TOKENS = 200  # of a brief, unless somebody asks for another size
 CALL = "call_warmstart_"
 
 # A mark counts only at the start of a line, where a note has it; elsewhere someone only mentions it.
@@ -24,6 +30,19 @@ _NOTE = re.compile(
     rf"^[ \t]*(?:{re.escape(MARK)}.*?(?:{re.escape(END)}|\Z)|{TAG}(?=[\s>/]).*?(?:{END_TAG}|\Z))[ \t]*\n?",
     re.DOTALL | re.MULTILINE,
 )
+
+
+def frame_brief(sections: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """The text of a brief, from its headings and the lines under them; empty if there are none."""
+    lines = [BRIEF]
+    for heading, texts in sections:
+        lines += [f"## {heading}", *(f"- {text}" for text in texts)]
+    return "\n".join([*lines, END]) if len(lines) > 1 else ""
+
+
+def lines_budget(tokens: int) -> int:
+    """The tokens that a brief of this size has for its headings and lines."""
+    return tokens - count(f"{BRIEF}\n{END}") - 1
 
 
 def is_marked(text: str) -> bool:

@@ -194,11 +194,14 @@ class SQLSessionStore(IndexedStore):
                 # What was derived from a text is outdated, even if the rewrite is interrupted.
                 if rewritten:
                     connection.execute(raise_revisions)
+                if rewritten and not changed:
+                    _delete_traces(connection)
                 self._stale |= rewritten.keys()
                 changed += len(rewritten)
         with self.transaction() as connection:
             if facts := rewrite_facts(connection, change, rename or change):
                 connection.execute(raise_revisions)
+                _delete_traces(connection)
         return changed + facts
 
     def rejudge(self, judge: Callable[[str, str, ToolResult], CallOutcome], rules: int) -> int:
@@ -242,8 +245,7 @@ class SQLSessionStore(IndexedStore):
         """
         with self.transaction() as connection:
             self.index.optimize()
-            connection.execute("INSERT INTO scrubs (id) VALUES (1)")
-            connection.execute("DELETE FROM scrubs")
+            _delete_traces(connection)
         self.database.vacuum()
 
     # -- reading
@@ -344,6 +346,12 @@ class SQLSessionStore(IndexedStore):
             values,
         )
         return [SessionSummary(to_session(row[:-4]), *row[-4:]) for row in rows]
+
+
+def _delete_traces(connection: Connection) -> None:
+    """Let the tables of other packages delete their traces of what is gone."""
+    connection.execute("INSERT INTO scrubs (id) VALUES (1)")
+    connection.execute("DELETE FROM scrubs")
 
 
 class SQLiteSessionStore(SQLSessionStore):

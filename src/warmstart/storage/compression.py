@@ -9,8 +9,6 @@ Every connection that reads the store must be registered. A hook is one, so this
 
 from __future__ import annotations
 
-from warmstart.errors import StoreCorrupt
-
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     import sqlite3
@@ -44,4 +42,6 @@ def decompress(body: str | bytes) -> str:
     try:
         return zlib.decompress(body).decode()
     except (zlib.error, UnicodeDecodeError) as error:
+        from warmstart.errors import StoreCorrupt
+
         raise StoreCorrupt(f"a text in the store is damaged ({error}); restore the store from a backup") from error

@@ -13,11 +13,30 @@ from json import dumps, loads
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any, BinaryIO
+
+    from warmstart.storage.database import Connection
 
     Row = Sequence[Any]
 
+RECORD = """
+    INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 NAMES = ("outbox.sending.jsonl", "outbox.jsonl")  # the first is being written to the store, or was when a sync died
+
+
+def record(connection: Connection, limit: AbstractContextManager[object], home: str, row: Row) -> None:
+    """Write a row within a time limit, or put it into the outbox if the store cannot take it now."""
+    try:
+        with limit:
+            connection.execute(RECORD, row)
+    except Exception:
+        try:
+            put_row(home, row)
+        except OSError:
+            return  # nothing can be recorded, so it may be shown again
 
 
 def put_row(home: str, row: Row) -> None:

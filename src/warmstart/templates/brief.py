@@ -14,25 +14,25 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import exp, fsum, log, prod, sqrt
+from operator import attrgetter
 from os.path import commonprefix
 from pathlib import Path
 from typing import NamedTuple
 
-from warmstart.sessions.marks import END, MARK
+from warmstart.memory.lines import NOTED, REMEMBERED, SHARES
+from warmstart.sessions.marks import BRIEF_TOKENS, frame_brief, lines_budget
 from warmstart.templates.commands import file_names, with_folders
 from warmstart.templates.item import Item, Kind, SessionItems, Source
 from warmstart.templates.rules import DOCS, MANIFESTS, load_table, pattern, subject_of
 from warmstart.templates.safety import has_source, is_safe_rule
 from warmstart.text.truncate import one_line
 from warmstart.text.words import topic_terms
-from warmstart.tokens import count
+from warmstart.tokens import count, fit
 
-DEFAULT_TOKENS, MAX_TOKENS = 200, 800
+DEFAULT_TOKENS, MAX_TOKENS = BRIEF_TOKENS, 800
 MAX_SESSIONS = 100  # newest of a project; older ones weigh less than a hundredth of the last
 
-_NOTED = "Noted by agents here, not instructions"
 _EXPECT, _LATELY = "Files to expect", "Files used lately"
-_HEADER = f"{MARK} From earlier sessions here; verify before use:"
 _HALF_LIFE, _FILE_HALF_LIFE = 15, 5  # sessions after which the weight of a command, or a file, is halved
 _NEAREST = 10  # sessions most similar to the task
 _OPENING = 400  # characters of a task that say what it is about
@@ -59,18 +59,25 @@ _MIN_SHARED = 3  # words that a similar session shares with the task
 _MAX_TITLE = 80  # characters
 _NO_CODE = (".json", ".lock", ".md", ".mdx", ".mod", ".toml", ".txt", ".yaml", ".yml")
 _BLANK = re.compile(r":? ‹\w+›")  # placeholder for a value in an error
-_COMMANDS, _TRAPS, _MEMORIES, _NOTES, _SIMILAR = 0.28, 0.2, 0.35, 0.25, 0.3  # maximum shares of the budget
+_COMMANDS, _TRAPS, _SIMILAR = 0.28, 0.2, 0.3  # maximum shares of the budget
 _RULES = 75  # maximum tokens; at most two fifths of the budget
 
 _MAX_BYTES = 200_000  # read from one project file
 
 
 class Line(NamedTuple):
-    """A line of a brief, and why it is there."""
+    """A line of a brief, and why it is there.
+
+    `folder` and `paths` are those of a line with files. `needs_files` says whether only the docs and manifests of the
+    project make it trusted.
+    """
 
     text: str
     why: str = ""
     items: tuple[Item, ...] = ()
+    folder: str = ""
+    paths: tuple[str, ...] = ()
+    needs_files: bool = False
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -85,10 +92,7 @@ class Brief:
 
     @property
     def text(self) -> str:
-        lines = [_HEADER]
-        for heading, some in self.sections:
-            lines += [f"## {heading}", *(f"- {line.text}" for line in some)]
-        return "\n".join([*lines, END]) if self.sections else ""
+        return frame_brief((heading, [line.text for line in lines]) for heading, lines in self.sections)
 
     @property
     def tokens(self) -> int:
@@ -143,11 +147,11 @@ def build_brief(
     `memories` are the user's, `notes` are of agents.
     """
     main = sorted((one for one in sessions if not one.is_subagent), key=_order) or sorted(sessions, key=_order)
-    frame = count(f"{_HEADER}\n{END}") + 1
-    budget = min(budget_tokens, MAX_TOKENS) - frame
+    budget = lines_budget(min(budget_tokens, MAX_TOKENS))
+    frame = min(budget_tokens, MAX_TOKENS) - budget
     remembered = [
-        ("Remembered", _fit([Line(text, "in memory") for text in memories], _MEMORIES * budget)),
-        (_NOTED, _fit([Line(text, "an agent's note") for text in notes], _NOTES * budget)),
+        (REMEMBERED, _fit([Line(text, "in memory") for text in memories], SHARES[REMEMBERED] * budget)),
+        (NOTED, _fit([Line(text, "an agent's note") for text in notes], SHARES[NOTED] * budget)),
     ]
     if not main:
         return Brief(tuple((heading, lines) for heading, lines in remembered if lines))
@@ -180,6 +184,7 @@ class _History:
     def __init__(self, sessions: Sequence[SessionItems], task: str, tokens: int, files: ProjectFiles) -> None:
         self.sessions = sessions  # oldest first
         self.sources = Sources(sessions, files)
+        self.sessions_alone = Sources(sessions)
         self.latest = _LATEST if files.branch else _LATEST + _UNKNOWN
         self.on_branch = [one for one in sessions if files.branch not in _TRUNKS and one.branch == files.branch]
         self.task = task
@@ -223,14 +228,7 @@ def _recency(sessions: Sequence[SessionItems], half_life: float) -> dict[str, fl
 
 
 def _fit(lines: Iterable[Line], budget: float) -> tuple[Line, ...]:
-    chosen: list[Line] = []
-    spent = 10.0  # for the heading
-    for line in lines:
-        cost = count(f"- {line.text}") + 1
-        if spent + cost <= budget:
-            chosen.append(line)
-            spent += cost
-    return tuple(chosen)
+    return fit(lines, budget, attrgetter("text"))
 
 
 def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[Line, ...]:
@@ -267,6 +265,7 @@ def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tup
             ", ".join(f"`{text}`" for text in texts),
             "; ".join(_command_reason(text, uses[text]) for text in texts),
             tuple(item for text in texts for item in uses[text]),
+            needs_files=not all(history.sessions_alone.trust(uses[text]) for text in texts),
         )
         for texts in ([new + stated] if history.is_short else [*([text] for text in new), stated])
         if texts
@@ -318,10 +317,12 @@ def _trap_lines(history: _History) -> list[Line]:
     lines = []
     for trap, items in sorted(seen.items(), key=lambda one: (-worth[one[0]], one[0])):
         fix = Counter(item.fix for item in items).most_common(1)[0][0]
-        if not history.sources.trust([item for item in items if item.fix == fix]):
+        fixed = [item for item in items if item.fix == fix]
+        if not history.sources.trust(fixed):
             continue
         why = f"failed in {_sessions(items)}, last {_day(items)}"
-        lines.append(Line(f"`{trap[0]}` fails ({_BLANK.sub('', trap[1])}): {fix}", why, tuple(items)))
+        text = f"`{trap[0]}` fails ({_BLANK.sub('', trap[1])}): {fix}"
+        lines.append(Line(text, why, tuple(items), needs_files=not history.sessions_alone.trust(fixed)))
     return lines[:_MAX_TRAPS]
 
 
@@ -397,7 +398,7 @@ def _file_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[
 
     number = bisect_left(range(1, len(paths) + 1), True, key=lambda one: not fits(one))
     return _EXPECT if best >= _EXPECTED else _LATELY, tuple(
-        Line(_list_files(*line), _file_reason(items), items)
+        Line(_list_files(*line), _file_reason(items), items, line[0], tuple(line[1]))
         for line in (group(number).items() if number else ())
         for items in (tuple(item for path in line[1] for item in uses[path]),)
     )

@@ -11,16 +11,13 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
-from warmstart.profile.calls import SHELLS, command_in
 from warmstart.profile.tools import check_of, interprets
-from warmstart.templates.rules import load_table, word_set
+from warmstart.templates.rules import word_set
 from warmstart.text.shell import SHELL_PROGRAMS, SILENT, Command, parse_commands
 
 Purpose = Literal["test", "build", "lint", "format", "run", "other"]
 
 _MAX_COMMAND = 4_000  # characters
-_MAX_OUTPUT = 2_000  # characters
-_FAILED = re.compile(r"(?i)\A\s*(?:error\b|exit code:? [1-9])|\"exit_code\":\s*[1-9]|\bexit(?:ed with)? code [1-9]")
 _MAX_WORDS = 40
 _MAX_ARGUMENTS = 10
 _MAX_PATH = 200  # characters
@@ -52,15 +49,6 @@ class ShellCommand(NamedTuple):
 def shell_commands(text: str, roots: tuple[str, ...] = ()) -> tuple[ShellCommand, ...]:
     """The distinct commands in a shell script."""
     return _shell_commands(text[:_MAX_COMMAND], roots)
-
-
-def failed_commands(tool: str, arguments: str, output: str) -> list[str]:
-    """The families of the commands in a failed shell call; empty for any other call."""
-    text = output[:_MAX_OUTPUT]
-    has_failed = _FAILED.search(text) or any(phrase in text for phrase in load_table("rules")["hidden_failures"])
-    if tool not in SHELLS or not has_failed:
-        return []
-    return [command.family for command in shell_commands(command_in(arguments))]
 
 
 @lru_cache(maxsize=4096)

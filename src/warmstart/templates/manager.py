@@ -191,6 +191,6 @@ class SessionTemplates:
         options = {**defaults, **options}
         if "brief" not in options:
             options["brief"] = self._app.brief(project=project, task=options["task"] or "")
-        if "selector" not in options:
+        if "selector" not in options and options["task"]:  # without a task no template is chosen
             options.setdefault("recall", self._app.searcher)
         return start_warm(self.store, session_id, messages, project=resolve_project(project), **options)

@@ -8,17 +8,14 @@ from collections.abc import Iterable
 from math import fsum, log
 from typing import NamedTuple
 
-from warmstart.memory.authors import USER, author_of, is_shown, noted_by
-from warmstart.memory.keys import describe
+from warmstart.memory.authors import USER, author_of, is_shown
+from warmstart.memory.lines import NOTED, REMEMBERED, choose_entries, memory_line
 from warmstart.memory.values import MemoryEntry
 from warmstart.redact import redact
 from warmstart.templates.safety import is_safe_command, is_safe_rule, names_host
-from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_controls, find_injection, neutralize
 from warmstart.text.words import topic_terms
 
-_MAX_USERS, _MAX_NOTES = 6, 2  # lines
-_MAX_LINE = 160  # characters
 # A note states a fact. What lays down a rule, speaks to its reader, or names a program to run is advice: the extractors
 # of items would not take it from an agent either.
 _ADVICE = re.compile(
@@ -56,14 +53,9 @@ def choose_memories(entries: Iterable[MemoryEntry], *, project: str, task: str =
     order = sorted(
         range(len(visible)), key=lambda place: (-nearness[place], -visible[place].updated_at, visible[place].key)
     )
-    chosen: dict[bool, list[MemoryEntry]] = {True: [], False: []}
-    for entry in (visible[place] for place in order):
-        is_users = author_of(entry.metadata) == USER
-        room = _MAX_USERS if is_users else _MAX_NOTES
-        if len(chosen[is_users]) < room and is_quotable(entry):
-            chosen[is_users].append(entry)
-    memories, notes = (tuple(map(memory_line, chosen[is_users])) for is_users in (True, False))
-    return Remembered(memories, notes, (*chosen[True], *chosen[False]))
+    chosen = choose_entries((visible[place] for place in order), project, is_quotable)
+    users, notes = chosen[REMEMBERED], chosen[NOTED]
+    return Remembered(tuple(map(memory_line, users)), tuple(map(memory_line, notes)), (*users, *notes))
 
 
 def is_quotable(entry: MemoryEntry) -> bool:
@@ -87,10 +79,3 @@ def _is_advice(line: str, value: str) -> bool:
     if is_safe_command(value):
         return False
     return bool(_ORDER.search(value) or _PROGRAM.search(line))
-
-
-def memory_line(entry: MemoryEntry) -> str:
-    """An entry on one line, without a key that was made of its words. A note says who made it, and when."""
-    text = one_line(describe(entry.key, entry.value), _MAX_LINE)
-    author = author_of(entry.metadata)
-    return text if author == USER else f"{noted_by(author, entry.updated_at)}: {text}"

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from warmstart.profile.calls import SHELLS, command_in, fields_of, path_in
+from warmstart.profile.failures import HIDDEN_FAILURES
 from warmstart.profile.feedback import own_words
 from warmstart.profile.outcome import has_passed
 from warmstart.profile.output import unwrap
@@ -24,7 +25,7 @@ from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.commands import ShellCommand, is_project_file, relative_path, shell_commands, with_folders
 from warmstart.templates.item import Item, Kind, Source
-from warmstart.templates.rules import MANIFESTS, load_table
+from warmstart.templates.rules import MANIFESTS
 from warmstart.templates.safety import has_source, has_word, own_words_of
 from warmstart.text.shell import parse_commands
 
@@ -279,7 +280,7 @@ def _is_manifest(path: str, roots: tuple[str, ...]) -> bool:
 def _has_passed(step: AnnotatedStep, commands: Sequence[ShellCommand]) -> bool | None:
     """Whether a shell call worked, judging by exit code and output; `None` if a pipe hides both."""
     output = unwrap(step.result.text).text if step.result else ""
-    if step.outcome == "error" or any(phrase in output[:400] for phrase in load_table("rules")["hidden_failures"]):
+    if step.outcome == "error" or any(phrase in output[:400] for phrase in HIDDEN_FAILURES):
         return False
     return has_passed(output) if any(command.masked for command in commands) else True
 

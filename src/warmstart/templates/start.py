@@ -192,6 +192,9 @@ def start_warm(
         if holds_template(messages):
             choice = Choice(arm="abstained", why="the conversation already contains a template")
             return Started(messages=list(messages), choice=choice, use_id=0)
+        if selector is None and not text.strip():
+            choice = Choice(arm="abstained", why="the session has no task yet")
+            return _start(messages, str(brief), choice, 0, None)
         if selector is None:
             selector = Selector(store, recall=recall, policy=DEFAULT_POLICY._replace(holdout=holdout, explore=explore))
         choice, shown = selector.choose(asked), None
@@ -203,11 +206,11 @@ def start_warm(
         tokens, items = (shown.tokens, shown.items) if shown else (0, ())
         use = record(store, choice, asked, tokens=tokens, items=items)
         if (use.arm, use.template) == (choice.arm, choice.template.id if choice.template else ""):
-            return _start(messages, str(brief), choice, use, shown)
+            return _start(messages, str(brief), choice, use.id, shown)
     # It was started before, or another process was faster: repeat that start.
     choice, template = _choice_of(use, store)
     shown = _render(template, messages, options) if template and use.arm == "warm" else None
-    return _start(messages, str(brief), choice, use, shown)
+    return _start(messages, str(brief), choice, use.id, shown)
 
 
 def _render(template: WarmTemplate, messages: Sequence[Fields], options: Mapping[str, Any]) -> Rendering | None:
@@ -216,12 +219,12 @@ def _render(template: WarmTemplate, messages: Sequence[Fields], options: Mapping
     return rendering if rendering.parts else None
 
 
-def _start(messages: Sequence[Fields], brief: str, choice: Choice, use: Use, rendering: Rendering | None) -> Started:
+def _start(messages: Sequence[Fields], brief: str, choice: Choice, use_id: int, rendering: Rendering | None) -> Started:
     warm = list(messages)
     if not holds_template(messages):
         shape = rendering.shape if rendering else shape_of(messages)
         warm = _insert(messages, brief, rendering.messages if rendering else [], shape)
-    return Started(messages=warm, choice=choice, use_id=use.id, rendering=rendering)
+    return Started(messages=warm, choice=choice, use_id=use_id, rendering=rendering)
 
 
 def _choice_of(use: Use, store: SQLTemplateStore) -> tuple[Choice, WarmTemplate | None]:

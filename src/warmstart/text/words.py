@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from _thread import allocate_lock  # `threading` takes milliseconds to load
 from functools import cache, lru_cache
-from threading import Lock
 
 from warmstart.text.irregular import BASES
 
@@ -119,7 +119,7 @@ class _Stems(dict[str, str]):
     """A cache of stems. The lock is there because PyStemmer's objects must not be shared between threads."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = allocate_lock()
         self._porter: Any = None
 
     def __missing__(self, word: str) -> str:

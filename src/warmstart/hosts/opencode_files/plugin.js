@@ -2,6 +2,8 @@
 //
 // Every hook asks a Warmstart process and continues without an answer if that takes too long. None of them throws,
 // because a plugin that throws ends the run.
+//
+// OpenCode 1.x (from 1.18.29) calls `server`, OpenCode 2.x calls `setup`.
 import { spawn } from "node:child_process"
 
 const COMMAND = "{command}"
@@ -44,8 +46,10 @@ const safe = (hook) => async (...values) => {
 const typed = (parts) =>
   parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
 
-export const Warmstart = async ({ client, directory }) => {
-  if (!["", "0", undefined].includes(process.env.WARMSTART_DISABLED)) return {}
+const isDisabled = () => !["", "0", undefined].includes(process.env.WARMSTART_DISABLED)
+
+const server = async ({ client, directory }) => {
+  if (isDisabled()) return {}
   const main = new Map() // by session: whether it is a person's, not a subagent's
   const starts = new Map() // by session: the promise of its start
   const compacting = new Set() // sessions whose next request asks for a summary
@@ -110,3 +114,50 @@ export const Warmstart = async ({ client, directory }) => {
     }),
   }
 }
+
+const setup = async ({ session, event, location }) => {
+  if (isDisabled()) return
+  const prompts = new Map() // by session: what the user typed
+  const starts = new Map() // by session: the promise of its start
+  const turns = new Map() // by session: the promise of the text for the last prompt
+  const stop = new AbortController()
+
+  const answer = (name, sessionID, more, timeout) =>
+    ask(name, { session_id: sessionID, cwd: location?.directory ?? process.cwd(), ...more }, timeout)
+  const isMain = async (sessionID) => {
+    const found = await withDeadline(session.get({ sessionID }))
+    return !(found.data ?? found).parentID
+  }
+  const begin = (sessionID, is_compacted) =>
+    starts.set(sessionID, answer("start", sessionID, { prompts: prompts.get(sessionID), is_compacted }, START))
+  const listen = safe(async () => {
+    for await (const { type, data } of event.subscribe({ signal: stop.signal })) {
+      const hasEnded = /^session\.execution\.(succeeded|failed|interrupted)$/.test(type)
+      if (hasEnded && prompts.has(data?.sessionID)) answer("idle", data.sessionID, {}, TURN)
+    }
+  })
+
+  await session.hook("prompt", safe(async ({ sessionID, prompt }) => {
+    const text = prompt.text?.trim()
+    if (!text || !(await isMain(sessionID))) return
+    prompts.set(sessionID, [...(prompts.get(sessionID) ?? []), text])
+    if (!starts.has(sessionID)) begin(sessionID, false)
+    turns.set(sessionID, answer("prompt", sessionID, { prompt: text }, TURN))
+  }))
+  await session.hook("context", safe(async ({ sessionID, system }) => {
+    for (const text of [await starts.get(sessionID), await turns.get(sessionID)]) {
+      if (text) system.push({ type: "text", text })
+    }
+  }))
+  await session.hook("compaction", safe(async ({ sessionID, system }) => {
+    if (!prompts.has(sessionID)) return
+    const text = await answer("compacting", sessionID, { prompts: prompts.get(sessionID) }, TURN)
+    if (text) system.push({ type: "text", text })
+    await answer("compacted", sessionID, {}, TURN)
+    begin(sessionID, true)
+  }))
+  listen()
+  return () => stop.abort()
+}
+
+export default { id: "warmstart", server, setup }
