@@ -14,6 +14,7 @@ import pytest
 import warmstart
 from tests.preflight.conftest import talk
 from tests.test_mcp_server import Connection, running
+from warmstart.hosts.claude_code import EVENTS as EVENTS_OF_CLAUDE
 from warmstart.hosts.claude_code import HOST
 from warmstart.hosts.hook_tool import EVENTS
 from warmstart.hosts.install import Place, install, plan_install, plan_uninstall, status, uninstall
@@ -91,6 +92,12 @@ def test_only_versions_that_can_call_a_server_are_told_to(place, home, version, 
     hooks = set_up(place)
     for event, installed in hooks.items():
         assert {hook["type"] for hook in installed} == (types if event in EVENTS[HOST] else {"command"})
+
+
+def test_a_server_of_the_user_gets_no_hooks(place, home) -> None:
+    pretend(home, "2.1.327")
+    (home / ".claude.json").write_text('{"mcpServers": {"warmstart": {"command": "./mine"}}}')
+    assert [len(hooks) for hooks in set_up(place).values()] == [1] * len(EVENTS_OF_CLAUDE)
 
 
 def test_another_version_makes_the_installation_outdated(place, home) -> None:
