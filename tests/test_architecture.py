@@ -74,14 +74,15 @@ BUDGETS = {
     # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
     # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
     # stored (80)
-    ("hosts",): 3160,
+    # hooks that the MCP server answers (138)
+    ("hosts",): 3220,
     ("report",): 729,
     # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a limit,
     # answers without click (55), and the protocol of MCP instead of its SDK (125)
-    ("cli", "mcp", "mcp_server"): 6020,
+    ("cli", "mcp", "mcp_server"): 6018,
     ("testing",): 1492,
 }
-MAX_LINES = 46_100  # 40,000 by design
+MAX_LINES = 46_160  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -47,7 +47,6 @@ _FROM_NOW_ON = "from now on"
 _REMEMBER = ("remember that ", "remember:", f"{_FROM_NOW_ON} ", f"{_FROM_NOW_ON},")  # how a prompt asks for it
 _MAX_OPENING = 200  # characters of a prompt in which it starts
 _MAX_LOCK = 1  # seconds that storing a sentence waits for other processes
-_MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
 _MAX_RECORDING = 0.05  # seconds that recording what was shown waits for other processes
 _MAX_ERROR = 200  # characters
 _TELLING = ("SessionStart", "UserPromptSubmit", "BeforeAgent")  # events whose answer may be for the user
@@ -436,7 +435,9 @@ class Hook:
 
     def _rebuild(self, folder: str) -> None:
         """Build the brief of a project in a background process, unless one is already being built."""
-        self._in_background(f"{self.home}/hosts/brief.lock", ["brief", "--project", folder], wait=False)
+        from warmstart.hosts.background import build_brief, start
+
+        start(self.home, lambda: build_brief(self.home, _command("brief", "--project", folder)))
 
     def constraints(self, transcript: str, agent: str) -> str:
         """The user's constraints (must, must not, only), read from the agent's own log."""
@@ -471,38 +472,16 @@ class Hook:
         return build_ledger(session, redacted_messages(messages, redactor), settings.profile_tools), redactor
 
     def sync(self, *paths: str) -> None:
-        """Import these logs in a background process: one at a time, with low priority, outliving the agent."""
-        wanted = [word for path in paths for word in ("--path", path)]
-        self._in_background(f"{self.home}/hosts/sync.lock", ["sync", "--format", self.host, *wanted], log=paths[0])
+        """Import these logs in the background."""
+        from warmstart.hosts.background import import_logs, start
 
-    def _in_background(self, path: str, arguments: Sequence[str], *, log: str = "", wait: bool = True) -> None:
-        """Run a command in a background process that holds the lock at `path`, once `log` exists."""
-        if child := os.fork():
-            os.waitpid(child, 0)  # an agent may kill the process group of a hook
-            return
-        try:
-            import fcntl
+        store = "" if self.settings["store_url"] else self.settings["store_path"]
+        start(self.home, lambda: import_logs(self.home, _command("sync"), self.host, paths, store))
 
-            os.setsid()
-            if os.fork():
-                os._exit(0)
-            os.nice(10)
-            null = os.open(os.devnull, os.O_RDWR)
-            for stream in range(3):
-                os.dup2(null, stream)
-            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
-            if log:
-                deadline = time.monotonic() + _MAX_WAIT
-                while not os.path.exists(log) and time.monotonic() < deadline:
-                    time.sleep(0.1)
-                waiting = os.open(log, os.O_RDONLY)
-                fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits for this log
-            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            os.set_inheritable(lock, True)  # held until the command ends
-            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.execv(sys.executable, [sys.executable, "-EPc", CODE, *arguments])
-        finally:
-            os._exit(0)
+
+def _command(*words: str) -> list[str]:
+    """The command line of one of our commands."""
+    return [sys.executable, "-EPc", CODE, *words]
 
 
 def _is_experimenting(connection: Any, applied: set[str]) -> bool:
