@@ -95,12 +95,11 @@ class Place(NamedTuple):
 
     def version(self, program: str) -> tuple[int, ...]:
         """The version that an agent's program prints; empty if there is none."""
-        path = shutil.which(program, path=self.env.get("PATH", ""))
         try:
             done = subprocess.run(  # noqa: S603 - the agent itself
-                [path or "", "--version"], capture_output=True, text=True, timeout=_MAX_VERSION
+                [program, "--version"], env=self.env, capture_output=True, text=True, timeout=_MAX_VERSION
             )
-        except (OSError, ValueError, subprocess.SubprocessError):
+        except (OSError, subprocess.SubprocessError):
             return ()
         return tuple(map(int, re.findall(r"\d+", done.stdout.partition(" ")[0])))
 
