@@ -162,3 +162,15 @@ def test_a_store_that_is_named_wins_over_the_configured_one(tmp_path):
     server = {"WARMSTART_STORE": "postgresql://mara@localhost/warmstart"}
     settings = load_settings(server, home=tmp_path, store="backup.db")
     assert (settings.store_url, settings.store_path) == ("", tmp_path / "backup.db")
+
+
+def test_a_hook_ignores_what_it_does_not_know(tmp_path):
+    hook = {"WARMSTART_HOOK": "1"}
+    (tmp_path / "config.toml").write_text('[preflight]\nmode = "short"\n[templates]\nholdout = "x"\nexplore = 0.3\n')
+    settings = load_settings(hook, home=tmp_path)
+    assert (settings.templates_holdout, settings.templates_explore) == (0.1, 0.3)
+    assert len(settings.ignored) == 2
+    assert not any("known:" in error for error in settings.ignored)
+    (tmp_path / "config.toml").write_text("[hosts]\nexcluded = []\n")
+    with pytest.raises(ConfigError, match=r"hosts\.excluded"):
+        load_settings(hook, home=tmp_path)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from warmstart.errors import ConfigError
 
 HOME_VARIABLE = "WARMSTART_HOME"
+HOOK_VARIABLE = "WARMSTART_HOOK"  # set in the processes of hooks, which ignore settings that they do not know
 
 _SERVERS = ("postgresql://", "postgres://")
 _AGENT = "the agent's configuration"
@@ -46,6 +47,7 @@ class Settings:
 
     home: Path
     store_path: Path  # of the file; the default path if the store is on a server
+    ignored: tuple[str, ...] = ()  # errors in the settings, if this is the process of a hook
     store_url: str = _setting("store.url", "WARMSTART_STORE", secret=True)  # of a server; empty for a file
     store_tenant: str = _setting("store.tenant", "WARMSTART_TENANT")
     memory_backend: str = _setting("memory.backend", "WARMSTART_MEMORY_BACKEND", also="HERMES_MEMORY_BACKEND")
@@ -98,19 +100,24 @@ def load_settings(
     """Resolve the settings. `home` and `store` are arguments and override everything else.
 
     `host` has settings from an agent's own configuration, by key; they override `config.toml`. Raises `ConfigError` for
-    a file that is not TOML, an unknown key or a value of the wrong kind.
+    a file that is not TOML, an unknown key or a value of the wrong kind. A hook ignores the latter two.
     """
+    ignored: list[str] | None = [] if env.get(HOOK_VARIABLE) else None
     folder = home_directory(env, home)
     path = folder / "config.toml"
-    sources = {key: (value, str(path)) for key, value in _read(path).items()}
-    sources |= {key: (value, _AGENT) for key, value in _check_keys(host or {}, _AGENT).items()}
+    sources = {key: (value, str(path)) for key, value in _read(path, ignored).items()}
+    sources |= {key: (value, _AGENT) for key, value in _check_keys(host or {}, _AGENT, ignored).items()}
     for setting in SETTINGS:
         for variable in (*setting.also.split(), setting.variable):
             if env.get(variable):
                 sources[setting.key] = env[variable], variable
-    values = {
-        name: _convert(setting, *sources[setting.key]) for name, setting in _BY_FIELD.items() if setting.key in sources
-    }
+    values: dict[str, Any] = {}
+    for name, setting in _BY_FIELD.items():
+        if setting.key in sources:
+            try:
+                values[name] = _convert(setting, *sources[setting.key])
+            except ConfigError as error:
+                _ignore(setting.key, error, ignored)
     url = store or values.get("store_url", "")
     if "memory_backend" in values:
         values["memory_backend"] = values["memory_backend"].strip().lower()
@@ -120,7 +127,8 @@ def load_settings(
             f"the store {without_password(url)!r} has characters that are not allowed in a URL; remove them"
         )
     values["store_url"] = url if is_server else ""
-    return Settings(home=folder, store_path=_store_path("" if is_server else url, folder), **values)
+    store_path = _store_path("" if is_server else url, folder)
+    return Settings(home=folder, store_path=store_path, ignored=tuple(ignored or ()), **values)
 
 
 def home_directory(env: Mapping[str, str], home: Path | None = None) -> Path:
@@ -164,7 +172,7 @@ def _convert(setting: Setting, value: Any, source: str) -> Any:
     return value
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, ignored: list[str] | None) -> dict[str, Any]:
     try:
         if path.is_fifo():
             raise OSError(errno.EINVAL, "it is a pipe")  # reading it would block forever
@@ -184,14 +192,21 @@ def _read(path: Path) -> dict[str, Any]:
     values.pop("memory.fallback", None)  # a setting of earlier versions
     if "context_preflight" in values:  # a plain true or false
         values["context_preflight.mode"] = values.pop("context_preflight")
-    return _check_keys(values, repr(str(path)))
+    return _check_keys(values, repr(str(path)), ignored)
 
 
-def _check_keys(values: Mapping[str, Any], source: str) -> dict[str, Any]:
-    for key in values:
-        if key not in _KEYS:
-            raise ConfigError(f"unknown setting {key!r} in {source}; known: {', '.join(sorted(_KEYS))}")
-    return dict(values)
+def _check_keys(values: Mapping[str, Any], source: str, ignored: list[str] | None) -> dict[str, Any]:
+    for key in values.keys() - _KEYS:
+        error = ConfigError(f"unknown setting {key!r} in {source}; known: {', '.join(sorted(_KEYS))}")
+        _ignore(key, error, ignored)
+    return {key: value for key, value in values.items() if key in _KEYS}
+
+
+def _ignore(key: str, error: ConfigError, ignored: list[str] | None) -> None:
+    """Note an error of a setting, or raise it. One that may exclude a folder is never ignored."""
+    if ignored is None or key.startswith("hosts."):
+        raise error
+    ignored.append(str(error).partition("; known:")[0])
 
 
 def _flatten(tables: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.cli.test_sync_unchanged import MAX_MODULES, loaded_modules
+from tests.preflight.conftest import talk
+
+import warmstart
 
 PROJECT = "/home/mara/tidewatch"
 
@@ -22,6 +27,29 @@ def test_it_prints_the_text_that_a_session_gets_and_nothing_else(run: Run) -> No
     assert "- `uv run pytest`, " in out
     assert "src/tidewatch/" in out
     assert run("brief", "--project", PROJECT).out == out
+
+
+def test_the_stored_brief_is_printed_at_once_and_is_the_same(run: Run, tmp_path: Path) -> None:
+    project = tmp_path / "tides"
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "surge.py").touch()
+    with warmstart.open() as ws:
+        for number in range(2):
+            with ws.begin(f"past-{number}", project=str(project)) as live:
+                talk(live, "compute the storm surge", ("edit", '{"path": "src/surge.py"}', "ok"))
+    built = run("brief", "--project", project).out
+    assert "surge.py" in built
+    modules, text = loaded_modules("brief", "--project", project)
+    assert text == built
+    assert len(modules) < MAX_MODULES
+    (project / "src" / "surge.py").unlink()
+    built = run("brief", "--project", project, "--budget", "199").out
+    assert "surge.py" not in built + loaded_modules("brief", "--project", project)[1]
+    run("memory", "set", "tide_tables", "The tide tables are from 2026.")
+    assert "tide tables are from 2026" in loaded_modules("brief", "--project", project)[1]
+    for session in ("past-0", "past-1"):
+        assert run("sessions", "delete", session, "--yes").code == 0
+    assert "surge" not in run("brief", "--project", project).out
 
 
 def test_json_has_the_text_its_tokens_and_the_sources_of_every_line(run: Run) -> None:

@@ -178,6 +178,7 @@ def test_a_temporary_python_is_refused(claude, program):
 
 def test_purge_deletes_our_data_and_nothing_else(run, home, synced, claude):
     (home / ".warmstart" / "notes.txt").write_text("of the user")
+    (home / ".warmstart" / "paused.json").touch()
     (home / ".warmstart" / "honcho-0a1b2c3d.db-wal").touch()  # of the mirror, which holds memories
     run("install", "claude-code", "--yes")
     ran = run("uninstall", "--purge", "--yes")

@@ -66,7 +66,8 @@ def prompt(project: Path, text: str = QUESTION, **more: Any) -> dict[str, Any]:
 
 
 def context(answer: dict[str, Any] | None) -> str:
-    return str(answer["hookSpecificOutput"]["additionalContext"]) if answer else ""
+    added = (answer or {}).get("hookSpecificOutput")
+    return str(added["additionalContext"]) if added else ""
 
 
 def test_a_prompt_brings_what_earlier_sessions_did(warm: Path, project: Path) -> None:
@@ -221,7 +222,9 @@ def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, su
     def damage(name: str) -> None:
         shutil.copy(good, store)
         if name == "corrupt":
-            store.write_bytes(b"SQLite format 3\0" + os.urandom(4096))
+            store.write_bytes(b"no database" + os.urandom(4096))
+        elif name == "empty":
+            store.write_bytes(b"")
         elif name == "missing":
             store.unlink()
         else:
@@ -233,14 +236,59 @@ def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, su
             with closing(sqlite3.connect(store)) as connection, connection:
                 connection.execute(change)
 
-    for name in ("missing", "corrupt", "newer", "not migrated", "not indexed"):
+    reasons = {
+        "missing": "",
+        "corrupt": "cannot be read (file is not a database)",
+        "empty": "cannot be read (no such table: migrations)",
+        "newer": "newer version",
+        "not migrated": "needs the migration",
+        "not indexed": "not indexed",
+    }
+    begin = {"session_id": "n", "cwd": str(project), "source": "startup"}
+    for name, reason in reasons.items():
         with subtests.test(name):
             damage(name)
             before = store.read_bytes() if store.exists() else b""
-            assert run_hook("UserPromptSubmit", prompt(project)) is None
-            start = context(run_hook("SessionStart", {"session_id": "n", "cwd": str(project), "source": "startup"}))
-            assert ("surge.py" in start) == (name == "not indexed")  # a brief needs no search
+            start = run_hook("SessionStart", begin)
+            assert start is not None
+            assert context(start).startswith(block("full"))
+            assert ("surge.py" in context(start)) == (name == "not indexed")  # a brief needs no search
+            answer = run_hook("UserPromptSubmit", prompt(project)) or {}
+            assert context(answer) == ""
+            assert reason in start.get("systemMessage", "") + answer.get("systemMessage", "")
+            assert run_hook("UserPromptSubmit", prompt(project)) is None  # said once
             assert (store.read_bytes() if store.exists() else b"") == before
+    with subtests.test("again, after it was repaired"):
+        shutil.copy(good, store)
+        assert "systemMessage" not in (run_hook("UserPromptSubmit", prompt(project)) or {})
+        damage("newer")
+        assert "newer version" in (run_hook("UserPromptSubmit", prompt(project)) or {})["systemMessage"]
+
+
+def test_a_hook_ignores_settings_that_it_does_not_know(warm: Path, project: Path, subtests) -> None:
+    config = warm / "config.toml"
+    good = config.read_text()
+    config.write_text(f'{good}max_passages = "many"\n[preflight]\nmode = "short"\n')
+    answer = run_hook("UserPromptSubmit", prompt(project))
+    assert "src/surge.py" in context(answer)
+    assert answer is not None
+    notice = answer["systemMessage"]
+    assert "unknown setting 'preflight.mode'" in notice
+    assert "'context_preflight.max_passages'" in notice
+    start = run_hook("SessionStart", {"session_id": "n", "cwd": str(project), "source": "startup"})
+    assert "surge.py" in context(start)
+    assert "systemMessage" not in (start or {})
+    for name, text in {"no TOML": "[", "a folder to exclude": '[hosts]\nexcludes = ["/private"]\n'}.items():
+        with subtests.test(name):
+            config.write_text(text)
+            assert (run_hook("UserPromptSubmit", prompt(project)) or {}).keys() == {"systemMessage"}
+            assert run_hook("UserPromptSubmit", prompt(project)) is None
+
+
+def test_the_other_agents_are_told_nothing(warm: Path, project: Path) -> None:
+    (warm / "config.toml").write_text("[")
+    event = {"sessionId": "n", "cwd": str(project), "prompt": QUESTION}
+    assert run_hook("userPromptSubmitted", event, host="copilot-cli") is None
 
 
 def test_a_prompt_is_answered_while_another_process_writes(warm: Path, project: Path) -> None:
@@ -298,7 +346,7 @@ def test_the_log_has_neither_the_prompt_nor_the_environment(warm: Path, project:
     (warm / "warmstart.db").write_bytes(b"SQLite format 3\0" + bytes(4096))
     run_hook("UserPromptSubmit", prompt(project, "the word is xyzzy"), SECRET_TOKEN="plugh-plugh-plugh")
     log = (warm / "warmstart.log").read_text(encoding="utf-8")
-    assert "hook claude-code UserPromptSubmit" in log
+    assert "hook claude-code store" in log
     assert "xyzzy" not in log
     assert "plugh" not in log
 

@@ -32,6 +32,7 @@ from warmstart.hosts.install import (
 from warmstart.log import FILES
 from warmstart.redact import Redactor
 
+_DATA = ("config.toml", "redact.key", "dataset.key", "sync.json", "paused.json")
 _hosts_argument = click.argument("hosts", nargs=-1, type=click.Choice(HOSTS))
 _dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 
@@ -174,7 +175,7 @@ def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -
     store = current.store_path
     bases = [store, store.with_name(f"{store.stem}.vectors.db")]
     paths = [base.with_name(base.name + ending) for base in bases for ending in ("", "-wal", "-shm")]
-    paths += [current.home / name for name in (*FILES, "config.toml", "redact.key", "dataset.key")]
+    paths += [current.home / name for name in (*FILES, *_DATA)]
     paths += sorted(current.home.glob("honcho-*.db*"))
     paths += [] if staying else [current.home / "hosts"]
     paths = [path for path in paths if path.exists()]

@@ -24,6 +24,8 @@ def answer(words: Sequence[str]) -> bool:
         text = f"warmstart {__version__}\n"
     elif words == ["sync"] or words[:2] == ["sync", "--format"]:
         text = _sync(words[1:])
+    elif words == ["brief"] or (words[:2] == ["brief", "--project"] and len(words) == 3):
+        text = _brief("".join(words[2:]) or ".")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -51,3 +53,15 @@ def _sync(words: Sequence[str]) -> str:
     home = os.path.abspath(os.path.expanduser(os.environ.get("WARMSTART_HOME") or "~/.warmstart"))
     count = count_unchanged(home, os.environ, [os.path.abspath(path) for path in paths], host)
     return f"0 logs read, {count:,} unchanged, in 0.0 s.\n" if count else ""
+
+
+def _brief(project: str) -> str:
+    """The stored brief of a project, if nothing has changed since it was built."""
+    from warmstart.cli.terminal import printable
+    from warmstart.hosts.hook import Hook
+
+    try:
+        text = Hook("").current_brief(project)
+    except Exception:  # the command builds a brief, or reports what is wrong
+        return ""
+    return f"{printable(text)}\n" if text else ""

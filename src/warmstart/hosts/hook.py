@@ -75,6 +75,7 @@ def answer(host: str, event: str, read: Callable[[], bytes], write: Callable[[by
     try:
         is_host = host.replace("-", "_").isidentifier()  # not a path
         if is_host and os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
+            os.environ["WARMSTART_HOOK"] = "1"  # also for the processes that it starts
             hook = Hook(host)
             guard = Guard(hook.home, event)
             if not guard.enter():
@@ -106,8 +107,10 @@ class Hook:
         self.abstained = ""  # why nothing was done, if that is worth a line in the log
         self.is_paused = False
         self.notice = ""  # for the user alone, from hosts that can show it
+        self.faults: list[str] = []  # what keeps Warmstart from working, for the user too
         self._env = env
         self.home = os.path.abspath(os.path.expanduser(env.get("WARMSTART_HOME") or "~/.warmstart"))
+        self._settings: dict[str, Any] | None = None
         self._connection: Any = None
         self._is_empty = False  # the store has memories, but never had sessions
         self._later: list[Callable[[], None]] = []  # what to do once the answer is printed
@@ -122,15 +125,45 @@ class Hook:
         # `cwd` follows the shell, but a session that started in an excluded folder stays excluded.
         folders = (data.get("cwd"), self._env.get("CLAUDE_PROJECT_DIR"))
         self.is_paused = is_paused(self.home, str(folders[1] or folders[0] or ""))
-        if self.is_paused or any(self._is_excluded(str(folder or "")) for folder in folders):
+        if self.is_paused:
             return
         adapter: Any = import_module(f"warmstart.hosts.{name}")
-        answer = adapter.handle(event, data, self)
+        answer: Any = None
+        try:
+            if any(self._is_excluded(str(folder or "")) for folder in folders):
+                return
+            answer = adapter.handle(event, data, self)
+        except Exception as error:
+            self.log(event, error)
+        if event in _TELLING:
+            answer = self._with_faults(answer)
         if answer:
             output = answer if isinstance(answer, str) else dumps(answer)
             write(output.encode("utf-8", "replace"))
         for do in self._later:
             do()
+
+    def _with_faults(self, answer: dict[str, Any] | None) -> dict[str, Any] | None:
+        """The answer with a notice for the user about the faults that no session has named yet."""
+        from json import dumps, loads
+
+        if not self.faults and self._connection is None:
+            return answer  # the store was not opened
+        path = f"{self.home}/hosts/faults.json"
+        known: list[str] = []
+        faults = list(dict.fromkeys(self.faults))
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                known = loads(file.read())
+        if known == faults:
+            return answer
+        os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+            file.write(dumps(faults).encode())
+        new = [f"Warmstart: {fault}; see `warmstart doctor`" for fault in faults if fault not in known]
+        if not new:
+            return answer
+        return {**(answer or {}), "systemMessage": "\n".join((*new, self.notice)).strip()}
 
     def log(self, event: str, error: BaseException) -> None:
         """Log an error: its type and place, and its message if it is from the database, the system or Warmstart."""
@@ -150,7 +183,20 @@ class Hook:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that a hook needs. Parsing `config.toml` takes longer than the rest, so they are cached."""
+        """The settings that a hook needs. What it does not understand in them is a fault, and has its default."""
+        if self._settings is None:
+            self._settings = self._read_settings()
+            if error := self._settings.get("error"):
+                self.faults.append(error)
+            self.faults += self._settings.get("ignored", ())
+        if error := self._settings.get("error"):
+            from warmstart.errors import ConfigError
+
+            raise ConfigError(error)
+        return self._settings
+
+    def _read_settings(self) -> dict[str, Any]:
+        """The settings, or the `error` in them. Parsing `config.toml` takes longer than the rest, so it is cached."""
         path = f"{self.home}/config.toml"
         variables = [*map(self._env.get, _VARIABLES), *(_digest(self._env.get(name)) for name in _SECRETS)]
         state: list[Any] = [repr(_DEFAULTS), *variables]  # another version may have other settings
@@ -172,14 +218,20 @@ class Hook:
         from pathlib import Path
 
         from warmstart.config import load_settings
+        from warmstart.errors import ConfigError
         from warmstart.memory.selection import memory_file
         from warmstart.storage.files import write_private
 
-        loaded = load_settings(self._env)
-        values = {name: getattr(loaded, name) for name in _DEFAULTS}
-        values |= {"store_path": str(loaded.store_path), "memory_file": memory_file(loaded)}
-        if not values["store_url"]:  # a URL may hold a password
+        values: dict[str, Any] = {}
+        try:
+            loaded = load_settings(self._env)
+            values = {name: getattr(loaded, name) for name in (*_DEFAULTS, "ignored")}
+            values |= {"store_path": str(loaded.store_path), "memory_file": memory_file(loaded)}
+        except ConfigError as error:
+            values["error"] = str(error)
+        if not values.get("store_url"):  # a URL may hold a password
             try:
+                os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
                 write_private(Path(self.home, "hosts", "settings.json"), dumps({**values, "state": state}))
             except OSError:
                 pass
@@ -205,10 +257,18 @@ class Hook:
             if not os.path.exists(path):
                 return None  # nothing has been synced yet
             connection = sqlite3.connect(path, timeout=0.05, isolation_level=None)
-            if due := _due(connection):
+            try:
+                if due := _due(connection):
+                    tables = connection.execute("SELECT 1 FROM migrations WHERE name LIKE 'sessions/%'").fetchone()
+                    self._is_empty = tables is None
+            except sqlite3.Error as error:
+                if error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                    raise
+                self.log("store", error)
+                due = f"the store {path} cannot be read ({error})"
+            if due:
                 self.abstained = due
-                tables = connection.execute("SELECT 1 FROM migrations WHERE name LIKE 'sessions/%'").fetchone()
-                self._is_empty = tables is None
+                self.faults += () if self._is_empty else (due,)
                 return None
             register(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -244,6 +304,7 @@ class Hook:
                 return None
             if not _is_indexed(connection):
                 self.abstained = "the store is not indexed; run `warmstart sync`"
+                self.faults.append(self.abstained)
                 return None
         return Preflight(connection, dialect, session=session, project=project, host=self.host, policy=policy)
 
@@ -342,14 +403,11 @@ class Hook:
             own = block(self.settings["preflight_mode"])
             try:
                 connection = self._open()
-            except Exception as error:  # damaged
+            except Exception as error:  # locked
                 self.log("start", error)
-                self._tell(f"{self.settings['store_path']} cannot be read ({error}); run `warmstart doctor`")
                 return own
             if connection is None and not self._is_empty:
-                self._tell(self.abstained)
                 return own
-            self._tell("")
             brief = self._read_brief(connection, session, folder) if connection else None
             if brief is not None:
                 return "\n\n".join(filter(None, (own, brief)))
@@ -360,41 +418,17 @@ class Hook:
                 migrate(app.store)  # for the prompts that follow
             return app.begin(session, project=folder, host=host, model=model).start_text
 
-    def _tell(self, fault: str) -> None:
-        """Tell the user about a fault of the store, once; an empty one ends it."""
-        path = f"{self.home}/hosts/fault"
-        try:
-            with open(path, encoding="utf-8") as file:
-                known = file.read()
-        except OSError:
-            known = ""
-        if fault == known:
-            return
-        self.notice = f"Warmstart shows nothing from earlier sessions: {fault}" if fault else ""
-        try:
-            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                file.write(fault)
-        except OSError:
-            return
-
     def _read_brief(self, connection: Any, session: str, folder: str) -> str | None:
         """The stored brief; `None` if the start has to be built, because of an experiment or because there is none."""
-        from warmstart.preflight.stored_brief import UnscreenedMemory, read_brief, render, snapshot
-        from warmstart.sessions.projects import branch_of, resolve_project
+        from warmstart.preflight.stored_brief import UnscreenedMemory
+        from warmstart.sessions.projects import resolve_project
 
         try:
-            project, branch = resolve_project(folder), branch_of(folder)
+            project = resolve_project(folder)
             applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
             if not project or _is_experimenting(connection, applied) or not self._can_read_memories():
                 return None
-            brief = read_brief(connection, project, branch)
-            if brief is None:
-                self._later.append(lambda: self._rebuild(folder))
-                return None
-            files = brief.state.get("files", ())
-            state = snapshot(connection, project, branch, files, self.settings["profile_tools"])
-            text, keys = render(brief, state, project, self._memories(connection, applied))
+            text, keys, is_current = self._render_brief(connection, folder, applied)
         except UnscreenedMemory:
             return None
         except Exception as error:  # damaged
@@ -402,9 +436,35 @@ class Hook:
             return None
         if keys:
             self._later.append(lambda: self._record(connection, session, project, keys))
-        if brief.state not in ({}, state):
+        if not is_current:
             self._later.append(lambda: self._rebuild(folder))
         return text
+
+    def _render_brief(self, connection: Any, folder: str, applied: set[str]) -> tuple[str | None, list[str], bool]:
+        """The text of the stored brief (`None` if there is none), the keys of its lines, and whether it is current."""
+        from warmstart.preflight.stored_brief import read_brief, render, snapshot
+        from warmstart.sessions.projects import branch_of, resolve_project
+
+        project, branch = resolve_project(folder), branch_of(folder)
+        brief = read_brief(connection, project, branch)
+        if brief is None:
+            return None, [], False
+        files = brief.state.get("files", ())
+        state = snapshot(connection, project, branch, files, self.settings["profile_tools"])
+        text, keys = render(brief, state, project, self._memories(connection, applied))
+        return text, keys, brief.state in ({}, state)
+
+    def current_brief(self, folder: str) -> str:
+        """The stored brief if nothing has changed since it was built; otherwise empty. May raise any error."""
+        from warmstart.sessions.projects import resolve_project
+
+        is_here = not self.settings["store_url"] and os.path.isdir(resolve_project(folder))
+        connection = self._open() if is_here else None
+        if connection is None or not self._can_read_memories():
+            return ""
+        applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
+        text, _, is_current = self._render_brief(connection, folder, applied)
+        return (text or "") if is_current else ""
 
     def _can_read_memories(self) -> bool:
         """Whether memories are in a SQLite file, or off: only their own backend can read those elsewhere."""

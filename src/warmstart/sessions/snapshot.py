@@ -66,7 +66,8 @@ def describe(home: str, env: Mapping[str, str], names: Iterable[str]) -> dict[st
     from _blake2 import blake2b  # `hashlib` loads OpenSSL
 
     chosen = sorted(names)
-    files = [f"{home}/config.toml", *(folder for folder in sys.path if folder.endswith(_PACKAGES))]
+    migrations = os.path.join(os.path.dirname(os.path.dirname(__file__)), "storage", "migrations", "names.txt")
+    files = [f"{home}/config.toml", migrations, *(folder for folder in sys.path if folder.endswith(_PACKAGES))]
     values = [*map(env.get, chosen), *map(_time, files)]
     return {"names": chosen, "digest": blake2b(repr(values).encode(), digest_size=16).hexdigest()}
 

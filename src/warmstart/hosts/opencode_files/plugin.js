@@ -129,11 +129,11 @@ const setup = async ({ session, event, location }) => {
     return !(found.data ?? found).parentID
   }
   const begin = (sessionID, is_compacted) =>
-    starts.set(sessionID, answer("start", sessionID, { prompts: prompts.get(sessionID), is_compacted }, START))
+    starts.set(sessionID, answer("start", sessionID, { prompts: prompts.get(sessionID), is_compacted }, WAIT))
   const listen = safe(async () => {
     for await (const { type, data } of event.subscribe({ signal: stop.signal })) {
       const hasEnded = /^session\.execution\.(succeeded|failed|interrupted)$/.test(type)
-      if (hasEnded && prompts.has(data?.sessionID)) answer("idle", data.sessionID, {}, TURN)
+      if (hasEnded && prompts.has(data?.sessionID)) answer("idle", data.sessionID, {}, SHORT_WAIT)
     }
   })
 
@@ -142,7 +142,7 @@ const setup = async ({ session, event, location }) => {
     if (!text || !(await isMain(sessionID))) return
     prompts.set(sessionID, [...(prompts.get(sessionID) ?? []), text])
     if (!starts.has(sessionID)) begin(sessionID, false)
-    turns.set(sessionID, answer("prompt", sessionID, { prompt: text }, TURN))
+    turns.set(sessionID, answer("prompt", sessionID, { prompt: text }, WAIT))
   }))
   await session.hook("context", safe(async ({ sessionID, system }) => {
     for (const text of [await starts.get(sessionID), await turns.get(sessionID)]) {
@@ -151,9 +151,9 @@ const setup = async ({ session, event, location }) => {
   }))
   await session.hook("compaction", safe(async ({ sessionID, system }) => {
     if (!prompts.has(sessionID)) return
-    const text = await answer("compacting", sessionID, { prompts: prompts.get(sessionID) }, TURN)
+    const text = await answer("compacting", sessionID, { prompts: prompts.get(sessionID) }, SHORT_WAIT)
     if (text) system.push({ type: "text", text })
-    await answer("compacted", sessionID, {}, TURN)
+    await answer("compacted", sessionID, {}, SHORT_WAIT)
     begin(sessionID, true)
   }))
   listen()
