@@ -69,10 +69,15 @@ _SECRETS = (
 
 def main(arguments: list[str]) -> None:
     """Run a hook, given the host and the event. Never raises."""
+    host, event = (*arguments, "", "")[:2]
+    answer(host, event, lambda: sys.stdin.buffer.read(MAX_INPUT + 1), lambda output: os.write(1, output))
+
+
+def answer(host: str, event: str, read: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
+    """Answer an event. Never raises."""
     began = time.monotonic()
     hook: Hook | None = None
     guard: Guard | None = None
-    host, event = (*arguments, "", "")[:2]
     try:
         is_host = host.replace("-", "_").isidentifier()  # not a path
         if is_host and os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
@@ -80,9 +85,9 @@ def main(arguments: list[str]) -> None:
             hook = Hook(host)
             guard = Guard(hook.home, event)
             if not guard.enter():
-                _tell_about_hanging(event, guard)
+                write(_tell_about_hanging(event, guard))
                 return
-            hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
+            hook.run(event, read(), write)
     except BaseException as failure:  # not even an interrupt may reach the agent
         if hook is not None:
             hook.log(event, failure)
@@ -92,12 +97,12 @@ def main(arguments: list[str]) -> None:
         record_run(hook.home, host, event, (time.monotonic() - began) * 1000, hook.abstained)
 
 
-def _tell_about_hanging(event: str, guard: Guard) -> None:
-    """Tell the user, and only the user, where the agent can do that."""
-    if event in _TELLING and (text := guard.tell()):
-        from json import dumps
+def _tell_about_hanging(event: str, guard: Guard) -> bytes:
+    """What to tell the user, and only the user, where the agent can do that."""
+    from json import dumps
 
-        os.write(1, dumps({"systemMessage": text}).encode())
+    text = guard.tell() if event in _TELLING else ""
+    return dumps({"systemMessage": text}).encode() if text else b""
 
 
 class Hook:
@@ -116,7 +121,7 @@ class Hook:
         self._is_empty = False  # the store has memories, but never had sessions
         self._later: list[Callable[[], None]] = []  # what to do once the answer is printed
 
-    def run(self, event: str, text: bytes) -> None:
+    def run(self, event: str, text: bytes, write: Callable[[bytes], object]) -> None:
         """Answer one event."""
         from importlib import import_module
         from json import dumps, loads
@@ -140,7 +145,7 @@ class Hook:
             answer = self._with_faults(answer)
         if answer:
             output = answer if isinstance(answer, str) else dumps(answer)
-            os.write(1, output.encode("utf-8", "replace"))
+            write(output.encode("utf-8", "replace"))
         for do in self._later:
             do()
 
