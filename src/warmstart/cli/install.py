@@ -14,7 +14,7 @@ import click
 from warmstart.cli.options import user_home, yes_option
 from warmstart.cli.output import confirm, settings
 from warmstart.cli.terminal import printable
-from warmstart.config import Settings
+from warmstart.config import COPIES, Settings
 from warmstart.errors import ConfigError
 from warmstart.hosts.install import (
     HOSTS,
@@ -32,6 +32,7 @@ from warmstart.hosts.install import (
 from warmstart.log import FILES
 from warmstart.redact import Redactor
 
+_DATA = ("config.toml", "redact.key", "dataset.key", "sync.json", "paused.json")
 _hosts_argument = click.argument("hosts", nargs=-1, type=click.Choice(HOSTS))
 _dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 
@@ -174,11 +175,9 @@ def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -
     store = current.store_path
     bases = [store, store.with_name(f"{store.stem}.vectors.db")]
     paths = [base.with_name(base.name + ending) for base in bases for ending in ("", "-wal", "-shm")]
-    paths += [
-        current.home / name for name in (*FILES, "config.toml", "redact.key", "dataset.key", "sync.json", "paused.json")
-    ]
+    paths += [current.home / name for name in (*FILES, *_DATA)]
     paths += sorted(current.home.glob("honcho-*.db*"))
-    paths += [] if staying else [current.home / "hosts"]
+    paths += [current.home / (COPIES if staying else "hosts")]
     paths = [path for path in paths if path.exists()]
     for path in paths:
         click.echo(printable(f"{'Would delete' if dry_run else 'To delete'}: {path}"))
