@@ -248,7 +248,10 @@ print(len(sys.modules))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     ours, count = done.stdout.splitlines()
     loaded = {name for name in ours.split() if name.startswith("warmstart")}
-    assert loaded == {"warmstart", "warmstart.errors", "warmstart.mcp", "warmstart.mcp_server"}
+    assert loaded == {
+        "warmstart",
+        *(f"warmstart.{name}" for name in ("errors", "hosts", "hosts.hook_tool", "mcp", "mcp_server")),
+    }
     assert int(count) < 120
     for heavy in ("asyncio", "click", "email", "importlib.metadata", "sqlite3"):
         assert heavy not in done.stdout

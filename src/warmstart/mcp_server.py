@@ -19,6 +19,7 @@ from threading import Event, Lock, Thread
 from typing import Any, TypeGuard
 
 from warmstart import __version__
+from warmstart.hosts import hook_tool
 from warmstart.mcp import Place, call, is_disabled, tables, tools
 
 PROTOCOLS = ("2025-11-25", "2025-06-18")  # newest first
@@ -56,15 +57,20 @@ class Server:
         self._calls: SimpleQueue[tuple[int | str, str, dict[str, Any]] | None] = SimpleQueue()
         self._waiting: set[int | str] = set()  # the calls that need an answer
         self._workers: list[Thread] = []
+        self._marker: Path | None = None  # while a client is connected that sends us hooks
         self._root = ""  # the first folder that the client offers
         self._roots_requests = 0
         self._roots_known = Event()
 
     def run(self) -> None:
         """Answer messages until there are no more."""
-        for line in self._lines:
-            if line.strip():
-                self._receive(line)
+        try:
+            for line in self._lines:
+                if line.strip():
+                    self._receive(line)
+        finally:
+            if self._marker:
+                self._marker.unlink(missing_ok=True)
         deadline = time.monotonic() + _EXIT_SECONDS
         for _ in self._workers:
             self._calls.put(None)
@@ -114,6 +120,8 @@ class Server:
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
         self._client = params
+        if self._client_name.startswith(tuple(hook_tool.EVENTS)):
+            self._marker = hook_tool.connect()
         wanted = params.get("protocolVersion")
         result: dict[str, Any] = {
             "protocolVersion": wanted if wanted in PROTOCOLS else PROTOCOLS[0],
@@ -166,7 +174,12 @@ class Server:
                     self._send(answer)
 
     def _call_tool(self, params: dict[str, Any]) -> dict[str, Any]:
-        text, failed = self._run(str(params.get("name")), params)
+        name = str(params.get("name"))
+        if name == hook_tool.NAME:
+            # A model's call has metadata, a hook's has none.
+            answer = "{}" if params.get("_meta") else hook_tool.answer_call(params.get("arguments") or {})
+            return {"content": [{"type": "text", "text": answer}], "isError": False}
+        text, failed = self._run(name, params)
         return {"content": [{"type": "text", "text": text}], "isError": failed}
 
     def _get_prompt(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -211,9 +224,13 @@ class Server:
         """The client's name as a host of ours, such as `codex` for `codex-mcp-client`; else as it says."""
         from warmstart.hosts.install import HOSTS
 
-        info = self._client.get("clientInfo")
-        name = str(info.get("name", "")).lower() if isinstance(info, dict) else ""
+        name = self._client_name
         return next((host for host in HOSTS if host.removesuffix("-cli") in name), name)
+
+    @property
+    def _client_name(self) -> str:
+        info = self._client.get("clientInfo")
+        return str(info.get("name", "")).lower() if isinstance(info, dict) else ""
 
 
 _RESULTS: dict[str, Callable[[Server, dict[str, Any]], dict[str, Any]]] = {

@@ -29,7 +29,7 @@ USERS_HOOK = {"matcher": "Bash", "hooks": [{"type": "command", "command": "./che
 
 @pytest.fixture
 def place(home: Path) -> Place:
-    return Place(home, {"PATH": os.environ["PATH"]})
+    return Place(home, {"PATH": str(home / "bin")})
 
 
 @pytest.fixture

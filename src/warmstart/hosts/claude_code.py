@@ -38,6 +38,8 @@ EVENTS = {
 # exits, so Stop and SessionEnd, which start the import, are not among them.
 ASYNC = ("PostToolUseFailure", "PostToolBatch", "PostCompact")
 
+CALLS_SERVERS = (2, 1, 118)  # the first version with hooks that call a tool of a server
+
 _KEEP = "Quote the user's rules below word for word in the summary.\n\n"
 
 
@@ -108,17 +110,44 @@ def folder(place: Place) -> Path:
     return place.folder("CLAUDE_CONFIG_DIR", ".claude")
 
 
+def _hooks(place: Place, server: HostFile) -> HostFile:
+    """Our hooks, some of which our server answers, unless this Claude Code cannot call it.
+
+    A version that does not know such hooks ignores all of `settings.json`, without a word.
+    """
+    from warmstart.hosts import hook_tool
+    from warmstart.hosts.files import hooks_file
+
+    can_call = place.version(PROGRAM) >= CALLS_SERVERS and not _is_taken(server)
+    served = {event: hook_tool.tool_hook(HOST, event, EVENTS[event]) for event in hook_tool.EVENTS[HOST] if can_call}
+
+    def command(host: str, event: str) -> str:
+        line = place.hook(host, event)
+        return hook_tool.unless_connected(line, place.shell_home) if event in served else line
+
+    return hooks_file(folder(place) / "settings.json", HOST, command, EVENTS, ASYNC, served)
+
+
+def _is_taken(server: HostFile) -> bool:
+    """Whether the user has another server with our name."""
+    try:
+        return bool(server.conflicts(server.path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return False
+
+
 def files(place: Place) -> list[HostFile]:
     """Hooks in `settings.json`, the MCP server in `.claude.json`, and the commands `/warm` and `/warm-handoff`."""
-    from warmstart.hosts.files import OwnFile, hooks_file, member_file
+    from warmstart.hosts.files import OwnFile, member_file
 
     own = folder(place)
     # Without `alwaysLoad` the first request of a session has no tools of ours: the server starts in the background.
-    server = {"type": "stdio", **place.server(), "alwaysLoad": True}
+    value = {"type": "stdio", **place.server(), "alwaysLoad": True}
     configuration = (own if place.env.get("CLAUDE_CONFIG_DIR") else place.home) / ".claude.json"
+    server = member_file(configuration, ("mcpServers", "warmstart"), value)
     return [
-        hooks_file(own / "settings.json", HOST, place.hook, EVENTS, ASYNC),
-        member_file(configuration, ("mcpServers", "warmstart"), server),
+        _hooks(place, server),
+        server,
         OwnFile(own / "commands" / "warm.md", place.text("claude_warm.md")),
         OwnFile(own / "commands" / "warm-handoff.md", place.text("claude_handoff.md")),
     ]

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from warmstart.errors import ConfigError
 from warmstart.hosts import json_text
+from warmstart.hosts.hook_tool import is_tool_hook
 from warmstart.hosts.json_text import Insertion, Keys
 
 State = Literal["absent", "outdated", "current"]
@@ -175,18 +176,21 @@ def hooks_file(
     command: Callable[[str, str], str],
     timeouts: Mapping[str, int],
     background: Collection[str] = (),
+    served: Mapping[str, Any] | None = None,
     **more: str,
 ) -> JSONFile:
     """A JSON file with hooks by event, each in its own group, as in Claude Code, Codex and Gemini CLI.
 
     `command` returns the command for an event of a host. The agent does not wait for events in `background`.
+    `served` has hooks that our MCP server answers.
     """
     entries = []
     for event, timeout in timeouts.items():
         hook = {"type": "command", **more, "command": command(host, event), "timeout": timeout}
         if event in background:
             hook["async"] = True
-        entries.append(JSONEntry(("hooks", event), {"hooks": [hook]}, item=True))
+        group = [hook, served[event]] if served and event in served else [hook]
+        entries.append(JSONEntry(("hooks", event), {"hooks": group}, item=True))
     return JSONFile(path, tuple(entries), lambda data: find_hooks(data, host))
 
 
@@ -206,7 +210,7 @@ def find_hooks(data: Any, host: str) -> Iterator[Keys]:
 
 def _is_our_hook(hook: Any, host: str) -> bool:
     line = _at(hook, ("command",))
-    return isinstance(line, str) and "warmstart" in line and f" hook {host} " in line
+    return (isinstance(line, str) and "warmstart" in line and f" hook {host} " in line) or is_tool_hook(hook, host)
 
 
 def _data(text: str) -> Any:

@@ -19,6 +19,7 @@ import difflib
 import hashlib
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -47,6 +48,7 @@ from warmstart.hosts.hook import CODE, read_runs, run_files
 HOSTS = ("claude-code", "codex", "copilot-cli", "gemini-cli", "hermes", "opencode")
 
 _OUR_NAME = b"warmstart"  # a file without it has no entries of ours, and we need not be able to parse it
+_MAX_VERSION = 10  # seconds that a program takes to print its version
 _LONG_LINE = 1000  # characters; in a diff, longer lines are broken after commas and brackets
 
 
@@ -82,9 +84,24 @@ class Place(NamedTuple):
 
         `-c` starts faster than `-m`. With `-EP`, nothing in the project or the environment can shadow our modules.
         """
-        home = self.env.get(HOME_VARIABLE)
-        prefix = f"{HOME_VARIABLE}=${{{HOME_VARIABLE}:-{quote(home)}}} " if home else ""
+        prefix = f"{HOME_VARIABLE}={self.shell_home} " if self.env.get(HOME_VARIABLE) else ""
         return f"{prefix}{quote(self.python)} -EPc '{CODE}' hook {host} {event} || true"
+
+    @property
+    def shell_home(self) -> str:
+        """Our home directory, as a word of a shell command."""
+        home = self.env.get(HOME_VARIABLE)
+        return f"${{{HOME_VARIABLE}:-{quote(home) if home else '$HOME/.warmstart'}}}"
+
+    def version(self, program: str) -> tuple[int, ...]:
+        """The version that an agent's program prints; empty if there is none."""
+        try:
+            done = subprocess.run(  # noqa: S603 - the agent itself
+                [program, "--version"], env=self.env, capture_output=True, text=True, timeout=_MAX_VERSION
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ()
+        return tuple(map(int, re.findall(r"\d+", done.stdout.partition(" ")[0])))
 
     def command(self, *arguments: str) -> list[str]:
         """The command line of a Warmstart command."""
