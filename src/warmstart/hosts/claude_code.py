@@ -34,9 +34,10 @@ EVENTS = {
     "Stop": 1,
     "SessionEnd": 1,
 }
-# Nothing waits for these: their text is in the first request that leaves after they end. Claude Code kills them when it
-# exits, so Stop and SessionEnd, which start the import, are not among them.
-ASYNC = ("PostToolUseFailure", "PostToolBatch", "PostCompact")
+# Claude Code does not wait for a hook that adds no text, nor for a command whose text our server adds: what it adds itself
+# would come one request late. It kills these when it exits, so Stop and SessionEnd, which start the import, do block.
+ASYNC = ("PostCompact",)
+ASYNC_IF_SERVED = ("PostToolUseFailure", "PostToolBatch")
 
 CALLS_SERVERS = (2, 1, 118)  # the first version with hooks that call a tool of a server
 
@@ -125,7 +126,9 @@ def _hooks(place: Place, server: HostFile) -> HostFile:
         line = place.hook(host, event)
         return hook_tool.unless_connected(line, place.shell_home) if event in served else line
 
-    return hooks_file(folder(place) / "settings.json", HOST, command, EVENTS, ASYNC, served)
+    return hooks_file(
+        folder(place) / "settings.json", HOST, command, EVENTS, (*ASYNC, *(ASYNC_IF_SERVED if can_call else ())), served
+    )
 
 
 def _is_taken(server: HostFile) -> bool:

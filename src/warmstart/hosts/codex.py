@@ -24,7 +24,6 @@ PROMPT = "UserPromptSubmit"  # the event that the user waits for
 
 # The hooks and their timeouts in seconds, after which Codex continues without them.
 EVENTS = {"SessionStart": 2, "UserPromptSubmit": 2, "PostToolUse": 1, "Stop": 1, "SessionEnd": 1}
-ASYNC = ("PostToolUse",)  # as in Claude Code
 
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
@@ -59,7 +58,7 @@ def files(place: Place) -> list[HostFile]:
 
     own = folder(place)
     return [
-        hooks_file(own / "hooks.json", HOST, place.hook, EVENTS, ASYNC),
+        hooks_file(own / "hooks.json", HOST, place.hook, EVENTS),
         ServerTable(own / "config.toml", place.server()),
         OwnFile(own / "skills" / "warm" / "SKILL.md", place.text("codex_skill.md")),
     ]
