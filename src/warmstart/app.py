@@ -213,7 +213,7 @@ class Warmstart:
             _log.warning("the vectors were not updated: %s", error)
 
     def _store_briefs(self) -> None:
-        """Build the briefs of the projects whose sessions changed. With a store on a server, hooks build their own."""
+        """Build the briefs of the projects whose sessions changed. Beside a server, each start has its own built."""
         from warmstart.preflight.brief_store import outdated_projects
 
         if not self.settings.store_url:
@@ -342,15 +342,31 @@ class Warmstart:
 
     def store_brief(self, project: str = ".") -> Brief:
         """Build the brief of a project and store it for the hook of the next session, which only reads it."""
-        from warmstart.preflight.brief_store import current_state, save_brief
+        from warmstart.preflight.brief_store import current_state, save_brief, save_copy
 
         where, branch = clean(resolve_project(project)), branch_of(project)
+        if not Path(where).is_dir():
+            return self.brief(project=project)  # no session starts there
         state = current_state(self.store, where, branch, self.settings.profile_tools)
+        remembered = self._remote_memories(where)
         brief = self.brief(project=project)
-        if not self.settings.store_url:
-            with suppress(StoreFull, StoreReadOnly):
+        with suppress(StoreFull, StoreReadOnly, OSError):
+            if self.settings.store_url:
+                save_copy(self.store, brief, where, state, remembered)
+                if remembered != self._remote_memories(where):
+                    self.store.database.take_back()  # of a memory that was deleted meanwhile
+            else:
                 save_brief(self.store, brief, where, branch, state)
         return brief
+
+    def _remote_memories(self, project: str) -> dict[str, str]:
+        """The keys of the memories in a brief by their lines, if a hook cannot read them itself."""
+        from warmstart.memory.lines import memory_key, memory_line
+        from warmstart.memory.selection import memory_file
+
+        if not self.settings.store_url or memory_file(self.settings) != "store":
+            return {}
+        return {memory_line(entry): memory_key(entry) for entry in self.memory.of_project(project).entries}
 
     # -- live sessions
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from warmstart.errors import ConfigError
 
 HOME_VARIABLE = "WARMSTART_HOME"
+COPIES = "hosts/briefs"  # the folder in `$WARMSTART_HOME` for what hooks read of a store on a server
 HOOK_VARIABLE = "WARMSTART_HOOK"  # set in the processes of hooks, which ignore settings that they do not know
 
 _SERVERS = ("postgresql://", "postgres://")

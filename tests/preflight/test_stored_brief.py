@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -246,3 +247,81 @@ def test_a_store_that_cannot_be_read_is_reported_once(ruled: Path, project: Path
     assert "warmstart doctor" in first["systemMessage"]
     assert second
     assert "systemMessage" not in second
+
+
+# -- beside a store on a server
+
+
+@pytest.fixture
+def served(home: Path, project: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warmstart]:
+    """A store on a server whose brief was stored on this machine."""
+    monkeypatch.setenv("WARMSTART_STORE", postgres_url)
+    (project / "src").mkdir()
+    (project / "src" / "surge.py").touch()
+    (home / ".warmstart").mkdir()
+    with warmstart.open() as ws:
+        for name in ("past-1", "past-2", "ruled"):
+            with ws.begin(name, project=str(project)) as run:
+                talk(run, RULE if name == "ruled" else ASKED, EDIT)
+        ws.memory.set("reviews", MEMORY)
+        ws.store_brief(str(project))
+        yield ws
+
+
+def copies(home: Path) -> str:
+    """What is in the files with copies, which only their owner may read."""
+    paths = [*home.glob(".warmstart/hosts/briefs/*")]
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in paths)
+    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+def test_a_start_reads_its_copy_of_a_store_on_a_server(served: Warmstart, home: Path, project: Path) -> None:
+    assert RULE in copies(home)
+    assert MEMORY not in copies(home)  # it is in a file that the hook can read
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-EPc", CODE, "hook", "claude-code", "SessionStart"],
+        input=json.dumps(start(project)).encode(),
+        capture_output=True,
+        check=True,
+    )
+    text = context(json.loads(done.stdout))
+    assert text == served.begin("library", project=str(project), host="test").start_text
+    assert MEMORY in text
+    assert os.environ["WARMSTART_STORE"] not in (home / ".warmstart/hosts/settings.json").read_text(encoding="utf-8")
+    assert b"psycopg" not in done.stderr
+    assert b"warmstart.app" not in done.stderr
+    recorded = "SELECT event FROM preflight_turns WHERE session = 'now'"
+    served.update()
+    assert served.store.fetch(recorded) == [("brief",)]
+
+
+@pytest.mark.parametrize("take_back", [delete_session, revoke_session, redact_store])
+def test_a_copy_never_outlives_its_sources(
+    served: Warmstart, home: Path, project: Path, take_back: Callable[[Warmstart, str], None]
+) -> None:
+    assert "centimetres" in copies(home)
+    session = next(row.id for row in served.sessions.list(project=None) if row.session.native_id == "ruled")
+    take_back(served, session)
+    assert copies(home) == ""
+    assert "centimetres" not in context(run_hook("SessionStart", start(project)))
+
+
+def test_a_memory_on_a_server_is_in_no_copy_once_it_is_deleted(
+    served: Warmstart, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "postgres")
+    with warmstart.open() as ws:
+        ws.memory.set("reviews", MEMORY)
+        ws.store_brief(str(project))
+        assert MEMORY in copies(home)
+        assert MEMORY in context(run_hook("SessionStart", start(project)))
+        ws.memory.delete("reviews")
+        assert MEMORY not in copies(home)
+        assert MEMORY not in context(run_hook("SessionStart", start(project)))
+
+
+def test_an_experiment_deletes_the_copies(served: Warmstart, home: Path, project: Path) -> None:
+    served.experiments.save(FIELD)
+    assert copies(home) == ""
+    served.store_brief(str(project))
+    assert copies(home) == ""

@@ -14,7 +14,7 @@ import click
 from warmstart.cli.options import user_home, yes_option
 from warmstart.cli.output import confirm, settings
 from warmstart.cli.terminal import printable
-from warmstart.config import Settings
+from warmstart.config import COPIES, Settings
 from warmstart.errors import ConfigError
 from warmstart.hosts.install import (
     HOSTS,
@@ -177,7 +177,7 @@ def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -
     paths = [base.with_name(base.name + ending) for base in bases for ending in ("", "-wal", "-shm")]
     paths += [current.home / name for name in (*FILES, *_DATA)]
     paths += sorted(current.home.glob("honcho-*.db*"))
-    paths += [] if staying else [current.home / "hosts"]
+    paths += [current.home / (COPIES if staying else "hosts")]
     paths = [path for path in paths if path.exists()]
     for path in paths:
         click.echo(printable(f"{'Would delete' if dry_run else 'To delete'}: {path}"))

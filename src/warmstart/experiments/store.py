@@ -78,6 +78,7 @@ class Experiments:
         if rows and rows[0][0] != text and self.trials(design.name):
             raise ExperimentError(f"experiment {design.name!r} was started with another design: choose a new name")
         with self.store.transaction() as connection:
+            self.store.database.take_back()  # hooks cannot see that the experiment decides from now on
             connection.execute(
                 "INSERT INTO experiments (name, kind, design, state, at) VALUES (?, ?, ?, 'running', ?) "
                 "ON CONFLICT (name) DO UPDATE SET design = excluded.design, state = excluded.state",

@@ -29,7 +29,7 @@ EVENTS = {
     "UserPromptSubmit": 2,
     "PostToolUseFailure": 1,
     "PostToolBatch": 1,
-    "PreCompact": 1,
+    "PreCompact": 2,  # reads the whole log, for a compaction that takes many seconds
     "PostCompact": 1,
     "Stop": 1,
     "SessionEnd": 1,

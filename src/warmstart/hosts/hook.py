@@ -51,14 +51,20 @@ _MAX_RECORDING = 0.05  # seconds that recording what was shown waits for other p
 _MAX_ERROR = 200  # characters
 _TELLING = ("SessionStart", "UserPromptSubmit", "BeforeAgent")  # events whose answer may be for the user
 _VARIABLES = (
-    "WARMSTART_STORE",
     "WARMSTART_PREFLIGHT",
     "WARMSTART_AUTO_INJECT",
     "WARMSTART_MEMORY_BACKEND",
     "HERMES_MEMORY_BACKEND",
 )
 # They may hold a secret, so only a digest is recorded.
-_SECRETS = ("HONCHO_API_KEY", "HONCHO_BASE_URL", "HONCHO_URL", "HONCHO_APP_ID", "HONCHO_WORKSPACE_ID")
+_SECRETS = (
+    "WARMSTART_STORE",
+    "HONCHO_API_KEY",
+    "HONCHO_BASE_URL",
+    "HONCHO_URL",
+    "HONCHO_APP_ID",
+    "HONCHO_WORKSPACE_ID",
+)
 
 
 def main(arguments: list[str]) -> None:
@@ -227,14 +233,14 @@ class Hook:
             loaded = load_settings(self._env)
             values = {name: getattr(loaded, name) for name in (*_DEFAULTS, "ignored")}
             values |= {"store_path": str(loaded.store_path), "memory_file": memory_file(loaded)}
+            values["store_url"] = "server" if loaded.store_url else ""  # a URL may hold a password
         except ConfigError as error:
             values["error"] = str(error)
-        if not values.get("store_url"):  # a URL may hold a password
-            try:
-                os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
-                write_private(Path(self.home, "hosts", "settings.json"), dumps({**values, "state": state}))
-            except OSError:
-                pass
+        try:
+            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
+            write_private(Path(self.home, "hosts", "settings.json"), dumps({**values, "state": state}))
+        except OSError:
+            pass
         return values
 
     def _is_excluded(self, folder: str) -> bool:
@@ -399,8 +405,9 @@ class Hook:
         """
         from warmstart.preflight.prompt import block
 
+        own = block(self.settings["preflight_mode"])
+        connection = None
         if not self.settings["store_url"]:
-            own = block(self.settings["preflight_mode"])
             try:
                 connection = self._open()
             except Exception as error:  # locked
@@ -408,9 +415,9 @@ class Hook:
                 return own
             if connection is None and not self._is_empty:
                 return own
-            brief = self._read_brief(connection, session, folder) if connection else None
-            if brief is not None:
-                return "\n\n".join(filter(None, (own, brief)))
+        brief = None if self._is_empty else self._read_brief(connection, session, folder)
+        if brief is not None:
+            return "\n\n".join(filter(None, (own, brief)))
         with self._app() as app:
             if self._is_empty:
                 from warmstart.preflight.index import migrate
@@ -425,10 +432,9 @@ class Hook:
 
         try:
             project = resolve_project(folder)
-            applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
-            if not project or _is_experimenting(connection, applied) or not self._can_read_memories():
+            if not project or not self._can_read_memories() or (connection and _is_experimenting(connection)):
                 return None
-            text, keys, is_current = self._render_brief(connection, folder, applied)
+            text, keys, is_current = self._render_brief(connection, folder)
         except UnscreenedMemory:
             return None
         except Exception as error:  # damaged
@@ -440,18 +446,28 @@ class Hook:
             self._later.append(lambda: self._rebuild(folder))
         return text
 
-    def _render_brief(self, connection: Any, folder: str, applied: set[str]) -> tuple[str | None, list[str], bool]:
-        """The text of the stored brief (`None` if there is none), the keys of its lines, and whether it is current."""
-        from warmstart.preflight.stored_brief import read_brief, render, snapshot
+    def _render_brief(self, connection: Any, folder: str) -> tuple[str | None, list[str], bool]:
+        """The text of the stored brief (`None` if there is none), the keys of its lines, and whether it is current.
+
+        Without a connection, it is read from the copy on this machine.
+        """
+        from functools import partial
+
+        from warmstart.preflight.stored_brief import is_quotable, read_brief, read_copy, render, snapshot
         from warmstart.sessions.projects import branch_of, resolve_project
 
         project, branch = resolve_project(folder), branch_of(folder)
-        brief = read_brief(connection, project, branch)
+        judge: Callable[[tuple[float, int]], bool | None] = partial(is_quotable, connection)
+        if connection is None:
+            brief, judged = read_copy(f"{self.home}/hosts/briefs", project)
+            judge = judged.get
+        else:
+            brief = read_brief(connection, project, branch)
         if brief is None:
             return None, [], False
         files = brief.state.get("files", ())
         state = snapshot(connection, project, branch, files, self.settings["profile_tools"])
-        text, keys = render(brief, state, project, self._memories(connection, applied))
+        text, keys = render(brief, state, project, self._memories(connection, judge))
         return text, keys, brief.state in ({}, state)
 
     def current_brief(self, folder: str) -> str:
@@ -462,34 +478,36 @@ class Hook:
         connection = self._open() if is_here else None
         if connection is None or not self._can_read_memories():
             return ""
-        applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
-        text, _, is_current = self._render_brief(connection, folder, applied)
+        text, _, is_current = self._render_brief(connection, folder)
         return (text or "") if is_current else ""
 
     def _can_read_memories(self) -> bool:
-        """Whether memories are in a SQLite file, or off: only their own backend can read those elsewhere."""
+        """Whether memories are in SQLite or in the stored brief, or off: other backends cannot be read here."""
         return bool(self.settings["memory_file"]) or self.settings["memory_backend"] == "null"
 
-    def _memories(self, connection: Any, applied: set[str]) -> Memories | None:
+    def _memories(self, connection: Any, judge: Callable[[tuple[float, int]], bool | None]) -> Memories | None:
         from warmstart.preflight.stored_brief import Memories
 
         path = self.settings["memory_file"]
         if path == "store":
-            return Memories(connection, connection) if "memory/0005_entries" in applied else None
+            return Memories(connection, judge) if connection and _has(connection, "memory/0005_entries") else None
         if not os.path.isfile(path):
             return None  # switched off, or nothing was ever stored
         import sqlite3
 
-        return Memories(sqlite3.connect(path, timeout=0.05), connection)
+        return Memories(sqlite3.connect(path, timeout=0.05), judge)
 
     def _record(self, connection: Any, session: str, project: str, keys: Sequence[str]) -> None:
         """Record which lines a session was shown, or leave that to the next sync."""
         from json import dumps
 
         from warmstart.storage.deadline import time_limit
-        from warmstart.storage.outbox import record
+        from warmstart.storage.outbox import put_row, record
 
         row = (session, self.host, project, time.time(), "brief", "noted", dumps(keys), 0, 0.0)
+        if connection is None:
+            put_row(self.home, row)
+            return
         limit = time_limit(connection, "sqlite", time.monotonic() + _MAX_RECORDING)
         record(connection, limit, self.home, row)
 
@@ -544,10 +562,14 @@ def _command(*words: str) -> list[str]:
     return [sys.executable, "-EPc", CODE, *words]
 
 
-def _is_experimenting(connection: Any, applied: set[str]) -> bool:
+def _is_experimenting(connection: Any) -> bool:
     """Whether a field experiment is running, which decides what a session starts with."""
     query = "SELECT 1 FROM experiments WHERE kind = 'field' AND state = 'running' LIMIT 1"
-    return "experiments/0001_tables" in applied and connection.execute(query).fetchone() is not None
+    return _has(connection, "experiments/0001_tables") and connection.execute(query).fetchone() is not None
+
+
+def _has(connection: Any, migration: str) -> bool:
+    return connection.execute("SELECT 1 FROM migrations WHERE name = ?", (migration,)).fetchone() is not None
 
 
 def _digest(value: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from warmstart.config import Settings
+from warmstart.config import COPIES, Settings
 from warmstart.errors import ConfigError
 from warmstart.memory.search import WordIndex
 from warmstart.memory.sql import MIGRATIONS, Redacting, SQLBackend
@@ -54,11 +54,14 @@ class PostgresBackend(SQLBackend):
                 raise ConfigError(f"the store {settings.store_name!r} is a file; {advice}")
         super().__init__(redact, settings)
         self._url, self._tenant = url, tenant
+        self._copies = settings.home / COPIES if settings else None
 
     def _open_database(self) -> Database:
         from warmstart.storage.postgres import PostgresDatabase  # with psycopg, which is an extra
 
-        return PostgresDatabase(self._url, MIGRATIONS, tenant=self._tenant)
+        database = PostgresDatabase(self._url, MIGRATIONS, tenant=self._tenant)
+        database.copies = self._copies
+        return database
 
     def forget_user(self, user_id: str, *, vacuum: bool = True) -> int:
         return super().forget_user(user_id, vacuum=False)  # the server vacuums by itself, for all tenants

@@ -183,7 +183,7 @@ class SQLBackend(MemoryBackend):
         return True
 
     def _store(self, user_id: str, prepared: Prepared) -> None:
-        with self._opened.database.transaction() as connection:
+        with self.writing() as connection:
             self._put(connection, user_id, prepared)
 
     def _put(self, connection: Connection, user_id: str, prepared: Prepared) -> float:
@@ -433,6 +433,7 @@ class SQLBackend(MemoryBackend):
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         with self._opened.lock, self._opened.database.transaction() as connection:
+            self._opened.database.take_back()
             yield connection
 
     def fetch(self, query: str, values: object = ()) -> list[Any]:

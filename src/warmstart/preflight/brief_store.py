@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from warmstart.memory.lines import NOTED, REMEMBERED, short_digest
 from warmstart.preflight.index import migrate
-from warmstart.preflight.stored_brief import count_sessions, snapshot
+from warmstart.preflight.stored_brief import Line, copy_name, count_sessions, snapshot
 from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.storage.files import write_private
 from warmstart.templates.brief import Brief
 from warmstart.templates.rules import DOCS, MANIFESTS
 
@@ -44,8 +45,7 @@ def save_brief(store: SQLSessionStore, brief: Brief, project: str, branch: str, 
 
     Memories are left out: the hook reads them itself.
     """
-    headings = [(heading, line) for heading, lines in brief.sections for line in lines]
-    stored = [(heading, line) for heading, line in headings if heading not in (REMEMBERED, NOTED)]
+    lines = list(_lines(brief, without=(REMEMBERED, NOTED)))
     with store.database.transaction() as connection:
         if count_sessions(connection, project) != state["sessions"]:
             return  # what was taken back meanwhile must not come back
@@ -58,18 +58,54 @@ def save_brief(store: SQLSessionStore, brief: Brief, project: str, branch: str, 
         row = (project, branch, json.dumps(state))
         insert = "INSERT INTO briefs (project, branch, state) VALUES (?, ?, ?) RETURNING id"
         (number,) = connection.execute(insert, row).fetchone()
-        for place, (heading, line) in enumerate(stored):
-            text, names = line.text, [path.removeprefix(line.folder) for path in line.paths]
-            if names:
-                text = f"{line.folder}: " if line.folder else ""
-            key = f"brief:{short_digest(line.text)}"
+        for place, (line, sessions) in enumerate(lines):
             connection.execute(
                 "INSERT INTO brief_lines (brief, place, heading, key, text, paths, needs_files) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (number, place, heading, key, text, json.dumps(names), int(line.needs_files)),
+                (number, place, line.heading, line.key, line.text, json.dumps(line.paths), int(line.needs_files)),
             )
-            sessions = {source.session for source in line.sources}
             connection.executemany(
                 "INSERT INTO brief_sources (session, brief, place) VALUES (?, ?, ?)",
                 [(session, number, place) for session in sorted(sessions)],
             )
+
+
+def save_copy(
+    store: SQLSessionStore, brief: Brief, project: str, state: Mapping[str, Any], remembered: Mapping[str, str]
+) -> None:
+    """Store a brief of a store on a server in a file, which a hook can read without a connection.
+
+    `remembered` has the keys of the memories that the hook cannot read by itself, by their lines.
+    """
+    lines = []
+    for line, _ in _lines(brief, without=() if remembered else (REMEMBERED, NOTED)):
+        line.key = remembered.get(line.text, line.key)
+        lines.append((line.heading, line.key, line.text, line.paths, line.needs_files))
+    judged = store.fetch("SELECT updated_at, size, is_quotable FROM screened_memories")
+    copy = {"state": state, "lines": lines, "memories": [list(row) for row in judged]}
+    folder = store.database.copies
+    if folder is None or _is_experimenting(store):
+        return
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / copy_name(project)
+    write_private(path, json.dumps(copy))
+    if count_sessions(store.database.connection, project) != state["sessions"] or _is_experimenting(store):
+        path.unlink(missing_ok=True)  # what was taken back meanwhile must not come back
+
+
+def _is_experimenting(store: SQLSessionStore) -> bool:
+    """Whether an experiment decides what sessions start with, which a hook cannot see in a copy."""
+    if "experiments/0001_tables" not in store.database.applied():
+        return False
+    return bool(store.fetch("SELECT 1 FROM experiments WHERE kind = 'field' AND state = 'running' LIMIT 1"))
+
+
+def _lines(brief: Brief, *, without: Collection[str]) -> Iterator[tuple[Line, set[str]]]:
+    """The lines of a brief as they are stored, each with the sessions that it came from."""
+    for heading, lines in brief.sections:
+        for line in lines if heading not in without else ():
+            text, names = line.text, [path.removeprefix(line.folder) for path in line.paths]
+            if names:
+                text = f"{line.folder}: " if line.folder else ""
+            key = f"brief:{short_digest(line.text)}"
+            yield Line(heading, key, text, names, line.needs_files), {source.session for source in line.sources}

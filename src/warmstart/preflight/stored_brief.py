@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from _blake2 import blake2b  # `hashlib` loads OpenSSL
 
 from warmstart.memory.authors import NOTES
 from warmstart.memory.lines import SHARES, choose_entries, memory_key, memory_line
@@ -18,7 +19,7 @@ from warmstart.tokens import fit
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from warmstart.storage.database import Connection
@@ -70,6 +71,22 @@ class StoredBrief:
         self.lines = list(lines)
 
 
+def copy_name(project: str) -> str:
+    """The name of the file that holds the brief of a project, beside a store on a server."""
+    return f"{blake2b(project.encode('utf-8', 'replace'), digest_size=8).hexdigest()}.json"
+
+
+def read_copy(folder: str, project: str) -> tuple[StoredBrief | None, dict[tuple[float, int], bool]]:
+    """The brief of a project from its file, and which versions of memories may be quoted."""
+    try:
+        with open(f"{folder}/{copy_name(project)}", encoding="utf-8") as file:
+            copy = json.loads(file.read())
+    except FileNotFoundError:
+        return None, {}
+    judged = {(at, size): bool(is_quotable) for at, size, is_quotable in copy["memories"]}
+    return StoredBrief(copy["state"], [Line(*line) for line in copy["lines"]]), judged
+
+
 class UnscreenedMemory(Exception):
     """Nobody has judged yet whether a memory may be quoted."""
 
@@ -87,15 +104,18 @@ def read_brief(connection: Connection, project: str, branch: str) -> StoredBrief
 
 
 def snapshot(
-    connection: Connection, project: str, branch: str, files: Iterable[str], tools: Mapping[str, str]
+    connection: Connection | None, project: str, branch: str, files: Iterable[str], tools: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The state that a brief is made from. `files` are the docs and manifests of the project."""
+    """The state that a brief is made from. `files` are the docs and manifests of the project.
+
+    Without a connection, nobody knows the sessions.
+    """
     git = (".git/HEAD", ".git/packed-refs", f".git/refs/heads/{branch}")
     return {
         "builder": BUILDER,
         "branch": branch,
         "tools": sorted([name, purpose] for name, purpose in tools.items()),
-        "sessions": count_sessions(connection, project),
+        "sessions": count_sessions(connection, project) if connection else None,
         "files": {name: _stat(f"{project}/{name}") for name in files},
         "git": {name: _stat(f"{project}/{name}") for name in git},
     }
@@ -132,11 +152,11 @@ def render(
 
 
 class Memories:
-    """Where a start finds memories: `connection` to the file that holds them, `screened` to the store."""
+    """The memories in a SQLite file. `judge` says whether a version of one may be quoted, `None` if nobody knows."""
 
-    def __init__(self, connection: Connection, screened: Connection) -> None:
+    def __init__(self, connection: Connection, judge: Callable[[tuple[float, int]], bool | None]) -> None:
         self._connection = connection
-        self._screened = screened
+        self._judge = judge
 
     def choose(self, project: str) -> list[Line]:
         """The lines for a session in a project. Raises `UnscreenedMemory`."""
@@ -155,8 +175,13 @@ class Memories:
         return lines
 
     def _is_quotable(self, entry: Any) -> bool:
-        version = (entry.updated_at, len(entry.key) + len(entry.value))
-        row = self._screened.execute(_IS_QUOTABLE, version).fetchone()
-        if row is None:
+        is_quotable = self._judge((entry.updated_at, len(entry.key) + len(entry.value)))
+        if is_quotable is None:
             raise UnscreenedMemory
-        return bool(row[0])
+        return is_quotable
+
+
+def is_quotable(connection: Connection, version: tuple[float, int]) -> bool | None:
+    """Whether a version of a memory may be quoted, `None` if nobody has judged it."""
+    row = connection.execute(_IS_QUOTABLE, version).fetchone()
+    return None if row is None else bool(row[0])

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from warmstart.config import Settings
+from warmstart.config import COPIES, Settings
 from warmstart.errors import AmbiguousId, SessionNotFound
 from warmstart.sessions.append import Append, texts_of
 from warmstart.sessions.indexed_store import IndexedStore
@@ -159,6 +159,7 @@ class SQLSessionStore(IndexedStore):
             found = connection.execute("SELECT pk, source FROM sessions WHERE id = ?", (session_id,)).fetchone()
             if found is None:
                 return False
+            self.database.take_back()
             pk, source = found
             messages = connection.execute("SELECT pk FROM messages WHERE session = ?", (pk,))
             self._stale |= texts_of(connection, [row[0] for row in messages])
@@ -195,13 +196,13 @@ class SQLSessionStore(IndexedStore):
                 if rewritten:
                     connection.execute(raise_revisions)
                 if rewritten and not changed:
-                    _delete_traces(connection)
+                    self._delete_traces(connection)
                 self._stale |= rewritten.keys()
                 changed += len(rewritten)
         with self.transaction() as connection:
             if facts := rewrite_facts(connection, change, rename or change):
                 connection.execute(raise_revisions)
-                _delete_traces(connection)
+                self._delete_traces(connection)
         return changed + facts
 
     def rejudge(self, judge: Callable[[str, str, ToolResult], CallOutcome], rules: int) -> int:
@@ -245,8 +246,14 @@ class SQLSessionStore(IndexedStore):
         """
         with self.transaction() as connection:
             self.index.optimize()
-            _delete_traces(connection)
+            self._delete_traces(connection)
         self.database.vacuum()
+
+    def _delete_traces(self, connection: Connection) -> None:
+        """Let the tables of other packages delete their traces of what is gone."""
+        self.database.take_back()
+        connection.execute("INSERT INTO scrubs (id) VALUES (1)")
+        connection.execute("DELETE FROM scrubs")
 
     # -- reading
 
@@ -348,12 +355,6 @@ class SQLSessionStore(IndexedStore):
         return [SessionSummary(to_session(row[:-4]), *row[-4:]) for row in rows]
 
 
-def _delete_traces(connection: Connection) -> None:
-    """Let the tables of other packages delete their traces of what is gone."""
-    connection.execute("INSERT INTO scrubs (id) VALUES (1)")
-    connection.execute("DELETE FROM scrubs")
-
-
 class SQLiteSessionStore(SQLSessionStore):
     """Sessions in one SQLite file."""
 
@@ -381,6 +382,7 @@ def open_store(settings: Settings) -> Iterator[SQLSessionStore]:
     store: SQLSessionStore
     if settings.store_url:
         store = PostgresSessionStore(settings.store_url, tenant=settings.store_tenant)
+        store.database.copies = settings.home / COPIES
     else:
         store = SQLiteSessionStore(settings.store_path)
     try:

@@ -89,6 +89,8 @@ class Database(ABC):
     connection: Connection
 
     def __init__(self) -> None:
+        self.copies: Path | None = None  # the folder of files that this machine has of a server's data
+        self._is_taking_back = False
         self.is_writing = False  # inside a transaction
         self._worker: ThreadPoolExecutor | None = None  # made for the first commit in the background
         self._commit: Future[None] | None = None
@@ -134,8 +136,20 @@ class Database(ABC):
                 self.is_writing = False
             if wait:
                 self._finish(last)
+                if self._is_taking_back:
+                    self._is_taking_back = False
+                    self._delete_copies()  # another process may have written one before the commit
             else:
                 self._commit = self._background().submit(self._finish, last)
+
+    def take_back(self) -> None:
+        """Delete copies that may hold what the current transaction takes back."""
+        self._is_taking_back = self.copies is not None
+        self._delete_copies()
+
+    def _delete_copies(self) -> None:
+        for path in self.copies.glob("*.json") if self.copies else ():
+            path.unlink(missing_ok=True)
 
     def _background(self) -> ThreadPoolExecutor:
         if self._worker is None:

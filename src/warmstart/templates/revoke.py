@@ -44,6 +44,7 @@ def revoke(store: SQLTemplateStore, session_id: str, *, author: str = "") -> lis
     `SessionNotFound` or `AmbiguousId`.
     """
     with store.database.transaction() as connection:
+        store.database.take_back()
         try:
             session_id = store.sessions.get(session_id).id
         except SessionNotFound:

@@ -98,7 +98,7 @@ const server = async ({ client, directory }) => {
     "experimental.session.compacting": safe(async ({ sessionID }, { context }) => {
       compacting.add(sessionID)
       if (!(await isMain(sessionID))) return
-      const text = await answer("compacting", sessionID, await conversation(sessionID), SHORT_WAIT)
+      const text = await answer("compacting", sessionID, await conversation(sessionID), WAIT)
       if (text) context.push(text)
     }),
     event: safe(async ({ event }) => {
