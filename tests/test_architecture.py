@@ -82,7 +82,7 @@ BUDGETS = {
     ("cli", "mcp", "mcp_server"): 6032,
     ("testing",): 1492,
 }
-MAX_LINES = 46_423  # 40,000 by design
+MAX_LINES = 46_430  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

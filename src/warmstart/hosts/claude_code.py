@@ -35,8 +35,8 @@ EVENTS = {
     "Stop": 1,
     "SessionEnd": 1,
 }
-# Claude Code does not wait for these, and ends them when it exits: a hook that adds no text, and commands whose text our
-# server adds in time. Theirs would come one request late.
+# Claude Code does not wait for these, and ends them when it exits: a hook that adds no text, and commands whose text
+# our server adds in time. Theirs would come one request late.
 ASYNC = ("PostCompact",)
 ASYNC_IF_SERVED = ("PostToolUseFailure", "PostToolBatch")
 
@@ -129,9 +129,8 @@ def _hooks(place: Place, server: HostFile) -> HostFile:
         line = place.hook(host, event)
         return hook_tool.unless_connected(line, place.shell_home) if event in served else line
 
-    return hooks_file(
-        folder(place) / "settings.json", HOST, command, EVENTS, (*ASYNC, *(ASYNC_IF_SERVED if can_call else ())), served
-    )
+    background = (*ASYNC, *ASYNC_IF_SERVED) if can_call else ASYNC
+    return hooks_file(folder(place) / "settings.json", HOST, command, EVENTS, background, served)
 
 
 def _is_taken(server: HostFile) -> bool:
