@@ -139,7 +139,7 @@ def test_every_installed_line_answers_with_json_or_nothing(place, kept, home, su
                 assert (ran.returncode, ran.stderr) == (0, "")
                 assert text.startswith('{"') or ran.stdout == ""
                 answers.setdefault(name, ran.stdout and json.loads(ran.stdout)["hookSpecificOutput"])
-    assert {name for name, answer in answers.items() if answer} == {"SessionStart", "UserPromptSubmit"}
+    assert {name for name, answer in answers.items() if answer} == {"SessionStart", "SubagentStart", "UserPromptSubmit"}
     assert "uv run pytest" in answers["SessionStart"]["additionalContext"]
     assert status(HOST, place, kept).last["event"] == "SessionEnd"
 

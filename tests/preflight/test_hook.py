@@ -92,7 +92,7 @@ def test_a_prompt_brings_a_quote_from_a_compressed_text(warm: Path, project: Pat
 
 def test_a_session_starts_with_the_block_and_the_brief(warm: Path, project: Path) -> None:
     text = context(run_hook("SessionStart", {"session_id": "now", "cwd": str(project), "source": "startup"}))
-    assert text.startswith(block("full"))
+    assert text.startswith(block("full", "claude-code"))
     assert "surge.py" in text
     assert len(text) < 9_000
     assert run_hook("SessionStart", {"session_id": "now", "cwd": str(project), "source": "resume"}) is None
@@ -251,7 +251,7 @@ def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, su
             before = store.read_bytes() if store.exists() else b""
             start = run_hook("SessionStart", begin)
             assert start is not None
-            assert context(start).startswith(block("full"))
+            assert context(start).startswith(block("full", "claude-code"))
             assert ("surge.py" in context(start)) == (name == "not indexed")  # a brief needs no search
             answer = run_hook("UserPromptSubmit", prompt(project)) or {}
             assert context(answer) == ""

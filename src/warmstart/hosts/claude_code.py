@@ -26,10 +26,11 @@ PROMPT = "UserPromptSubmit"  # the event that the user waits for
 # The hooks and their timeouts in seconds, after which Claude Code continues without them.
 EVENTS = {
     "SessionStart": 2,
+    "SubagentStart": 1,
     "UserPromptSubmit": 2,
     "PostToolUseFailure": 1,
     "PostToolBatch": 1,
-    "PreCompact": 1,
+    "PreCompact": 2,  # reads the whole log, for a compaction that takes many seconds
     "PostCompact": 1,
     "Stop": 1,
     "SessionEnd": 1,
@@ -45,11 +46,13 @@ _KEEP = "Quote the user's rules below word for word in the summary.\n\n"
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | str | None:
     """Answer one event: JSON as an object, plain text for PreCompact, `None` for no answer."""
-    if data.get("agent_id"):
-        return None  # a subagent
     session = str(data.get("session_id") or "")
     project = os.environ.get("CLAUDE_PROJECT_DIR") or str(data.get("cwd") or "")  # `cwd` follows the shell
     transcript = str(data.get("transcript_path") or "")
+    if event == "SubagentStart":
+        return context(event, hook.start_subagent(project, HOST))
+    if data.get("agent_id"):
+        return None  # a subagent
     if event == "SessionStart":
         return context(event, start(data, hook, session, project, transcript), hook.notice)
     if event == "UserPromptSubmit":
