@@ -35,9 +35,10 @@ EVENTS = {
     "Stop": 1,
     "SessionEnd": 1,
 }
-# Nothing waits for these: their text is in the first request that leaves after they end. Claude Code kills them when it
-# exits, so Stop and SessionEnd, which start the import, are not among them.
-ASYNC = ("PostToolUseFailure", "PostToolBatch", "PostCompact")
+# Claude Code does not wait for these, and ends them when it exits: a hook that adds no text, and commands whose text
+# our server adds in time. Theirs would come one request late.
+ASYNC = ("PostCompact",)
+ASYNC_IF_SERVED = ("PostToolUseFailure", "PostToolBatch")
 
 CALLS_SERVERS = (2, 1, 118)  # the first version with hooks that call a tool of a server
 
@@ -128,7 +129,8 @@ def _hooks(place: Place, server: HostFile) -> HostFile:
         line = place.hook(host, event)
         return hook_tool.unless_connected(line, place.shell_home) if event in served else line
 
-    return hooks_file(folder(place) / "settings.json", HOST, command, EVENTS, ASYNC, served)
+    background = (*ASYNC, *ASYNC_IF_SERVED) if can_call else ASYNC
+    return hooks_file(folder(place) / "settings.json", HOST, command, EVENTS, background, served)
 
 
 def _is_taken(server: HostFile) -> bool:

@@ -31,7 +31,6 @@ EVENTS = {
     "Stop": 1,
     "SessionEnd": 1,
 }
-ASYNC = ("PostToolUse",)  # as in Claude Code
 
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
@@ -68,7 +67,7 @@ def files(place: Place) -> list[HostFile]:
 
     own = folder(place)
     return [
-        hooks_file(own / "hooks.json", HOST, place.hook, EVENTS, ASYNC),
+        hooks_file(own / "hooks.json", HOST, place.hook, EVENTS),
         ServerTable(own / "config.toml", place.server()),
         OwnFile(own / "skills" / "warm" / "SKILL.md", place.text("codex_skill.md")),
     ]

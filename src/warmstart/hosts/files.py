@@ -212,7 +212,7 @@ def find_hooks(data: Any, host: str) -> Iterator[Keys]:
 
 def _is_our_hook(hook: Any, host: str) -> bool:
     line = _at(hook, ("command",))
-    return (isinstance(line, str) and "warmstart" in line and f" hook {host} " in line) or is_tool_hook(hook, host)
+    return (isinstance(line, str) and "warmstart" in line and f" hook {host} " in line) or is_tool_hook(hook)
 
 
 def _data(text: str) -> Any:
