@@ -285,6 +285,14 @@ def test_a_hook_ignores_settings_that_it_does_not_know(warm: Path, project: Path
             assert run_hook("UserPromptSubmit", prompt(project)) is None
 
 
+def test_a_notice_that_cannot_be_recorded_costs_no_answer(warm: Path, project: Path) -> None:
+    (warm / "config.toml").write_text('[preflight]\nmode = "short"\n')
+    (warm / "hosts" / "faults.json").mkdir()
+    answer = run_hook("UserPromptSubmit", prompt(project))
+    assert "src/surge.py" in context(answer)
+    assert "systemMessage" not in (answer or {})
+
+
 def test_the_other_agents_are_told_nothing(warm: Path, project: Path) -> None:
     (warm / "config.toml").write_text("[")
     event = {"sessionId": "n", "cwd": str(project), "prompt": QUESTION}

@@ -142,7 +142,10 @@ class Hook:
         except Exception as error:
             self.log(event, error)
         if event in _TELLING:
-            answer = self._with_faults(answer)
+            try:
+                answer = self._with_faults(answer)
+            except (OSError, ValueError) as error:  # the answer goes out without a notice
+                self.log("faults", error)
         if answer:
             output = answer if isinstance(answer, str) else dumps(answer)
             write(output.encode("utf-8", "replace"))
