@@ -48,13 +48,12 @@ from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
 from warmstart.storage.compression import register
-from warmstart.storage.deadline import Interrupted
 from warmstart.templates.item_store import ItemStore
 
 LABELS = Path(__file__).with_name("preflight_labels.json")
 SCORES = (0.2, 0.25, 0.3, 0.34, 0.36, 0.38, 0.4, 0.5)
 PROJECTS, TURNS = 5, 10
-DEADLINE = policy_with().deadline_ms
+DEADLINE = policy_with().cpu_limit * 1000
 RUNS = 30  # of the hook
 
 # -- a large store
@@ -135,16 +134,13 @@ class Times(NamedTuple):
 def time_overlay(connection: Any, questions: Sequence[str], project: str, deadline: float, number: int = 0) -> Times:
     """Time the overlay for messages at this position in a session."""
     processor, silent = list[float](), 0
+    policy = policy_with(deadline_ms=deadline)
+    policy.home = str(Path(project).parent)
     for place, question in enumerate(questions):
-        preflight = Preflight(
-            *(connection, "sqlite"),
-            session=f"asks-{time.monotonic_ns()}-{place}", project=project, policy=policy_with(deadline_ms=deadline),
-        )  # fmt: skip
+        session = f"asks-{time.monotonic_ns()}-{place}"
+        preflight = Preflight(connection, "sqlite", session=session, project=project, policy=policy)
         used = time.thread_time()
-        try:
-            silent += not preflight.before_turn(question, number=number).text
-        except (sqlite3.OperationalError, Interrupted):  # could not be recorded, so it is not shown
-            silent += 1
+        silent += not preflight.before_turn(question, number=number).text
         processor.append(time.thread_time() - used)
     return Times(processor, silent)
 
@@ -204,29 +200,40 @@ def show_times(path: Path, questions: Sequence[str], project: str) -> None:
     starts += python_starts()
     first.show("first messages", starts)
     later.show("later ones that point back", starts)
-    limited.show(f"a deadline of {DEADLINE} ms", starts)
+    limited.show(f"a limit of {DEADLINE:.0f} ms", starts)
     locked.show("another process writes", starts)
     slow.show("ten times slower", starts)
 
 
 def show_hook(home: Path, questions: Sequence[str], project: str) -> None:
-    """Time the whole process for a prompt, alternating with an empty one, and its imports."""
+    """Time the whole process of hooks, alternating with an empty one, and the imports of a prompt."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "WARMSTART_HOME": str(home)}
-    command = [sys.executable, "-EPc", CODE, "hook", "claude-code", "UserPromptSubmit"]
-    times, starts, answered = list[float](), list[float](), 0
+    command = [sys.executable, "-EPc", CODE, "hook", "claude-code"]
+    failed = {"tool_name": "Bash", "tool_input": {"command": "pytest tests/1.py"}, "error": "Exit code 1"}
+    worked = [{"tool_name": "Bash", "tool_input": {"command": "pytest tests/1.py"}, "tool_response": "1 passed"}]
+    events: dict[str, tuple[str, float, Callable[[str], dict[str, Any]]]] = {
+        "first message": ("UserPromptSubmit", 3.0, lambda question: {"prompt": question}),
+        "approval": ("UserPromptSubmit", 2.5, lambda _: {"prompt": "ok"}),
+        "failing call": ("PostToolUseFailure", 4.0, lambda _: failed),
+        "other call": ("PostToolBatch", 2.0, lambda _: {"tool_calls": worked}),
+    }
+    times, starts, answered = defaultdict[str, list[float]](list), list[float](), 0
     for number, question in enumerate(questions[: RUNS + 3]):
-        event = {"session_id": f"hook-{time.time_ns()}", "cwd": project, "prompt": question}
-        before = seconds_with_children()
-        done = subprocess.run(command, input=json.dumps(event).encode(), capture_output=True, env=env, check=True)
-        used = seconds_with_children() - before
+        for name, (event, _, fields) in events.items():
+            data = {"session_id": f"hook-{time.time_ns()}", "cwd": project, **fields(question)}
+            before = seconds_with_children()
+            line = [*command, event]
+            done = subprocess.run(line, input=json.dumps(data).encode(), capture_output=True, env=env, check=True)
+            times[name] += [seconds_with_children() - before] if number >= 3 else []
+            answered += bool(done.stdout) and name == "first message"
         starts.append(python_start())
-        times += [used] if number >= 3 else []
-        answered += bool(done.stdout)
-    ratio = Percentiles.of(times, starts)
-    print(f"\nthe whole prompt hook, {answered} of {RUNS + 3} answered; p50 / p95: {ratio.p50:.2f} / {ratio.p95:.2f}")
-    event = {"session_id": "imports", "cwd": project, "prompt": questions[0]}
-    line = [command[0], "-X", "importtime", *command[1:]]
-    done = subprocess.run(line, input=json.dumps(event).encode(), capture_output=True, env=env, check=True)
+    print(f"\nthe whole hook, {answered} of {RUNS + 3} first messages answered; p50 / p95, and the limit of p50")
+    for name, (_, limit, _) in events.items():
+        ratio = Percentiles.of(times[name], starts)
+        print(f"  {name:<26} {ratio.p50:.2f} / {ratio.p95:.2f}; {limit}", flush=True)
+    data = {"session_id": "imports", "cwd": project, "prompt": questions[0]}
+    line = [command[0], "-X", "importtime", *command[1:], "UserPromptSubmit"]
+    done = subprocess.run(line, input=json.dumps(data).encode(), capture_output=True, env=env, check=True)
     rows = [row.removeprefix("import time:").split("|") for row in done.stderr.decode().splitlines()[1:] if "|" in row]
     largest = sorted(rows, key=lambda row: -int(row[0]))[:10]
     print("  imports, ms each: " + ", ".join(f"{name.strip()} {int(own) / 1000:.1f}" for own, _, name in largest))

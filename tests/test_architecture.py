@@ -51,7 +51,7 @@ BUDGETS = {
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
     # and compressed texts (7), and a store opened for a search (50), and a sync
     # that knows at once that nothing is new (175)
-    ("sessions",): 7215,
+    ("sessions",): 7221,
     # 3,400 before a search could load what a call names without the rest, and a hook whether a call failed (45)
     ("profile",): 3455,
     # 700 by design; static vectors find no paraphrases, so there is a sentence model too; vectors with their embedder
@@ -66,7 +66,7 @@ BUDGETS = {
     ("app", "run", "__init__"): 1024,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
     # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100);
     # what could not be recorded is recorded by the next sync (15)
-    ("preflight",): 1293,
+    ("preflight",): 1304,
     # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
     # (60), compressions in packets (50)
     ("handoff",): 1876,
@@ -75,14 +75,14 @@ BUDGETS = {
     # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
     # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
     # stored (80); hooks that the MCP server answers (137)
-    ("hosts",): 3299,
+    ("hosts",): 3334,
     ("report",): 729,
     # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a limit,
     # answers without click (55), and the protocol of MCP instead of its SDK (125)
-    ("cli", "mcp", "mcp_server"): 6032,
+    ("cli", "mcp", "mcp_server"): 6034,
     ("testing",): 1492,
 }
-MAX_LINES = 46_370  # 40,000 by design
+MAX_LINES = 46_430  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

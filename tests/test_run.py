@@ -163,7 +163,7 @@ def test_a_run_goes_on_when_the_store_fails(ws: Warmstart, tidewatch: str) -> No
     assert run.after_compaction() == ""
     run.end("success")
     assert ws.begin("s2", project=tidewatch, messages=[SYSTEM]).messages == [SYSTEM, BLOCK]
-    assert ws.begin("s3", project=tidewatch, host="test").start_text == block("full")
+    assert ws.begin("s3", project=tidewatch, host="test").start_text == block("full", "test")
     log = (ws.settings.home / "warmstart.log").read_text(encoding="utf-8")
     assert "run before_turn" in log
     assert "storm warnings" not in log

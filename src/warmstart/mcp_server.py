@@ -30,6 +30,7 @@ _ROOTS_SECONDS = 1.0
 _EXIT_SECONDS = 2.0  # for running calls, after the client closed our input
 _SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "COPILOT_AGENT_SESSION_ID")
 _CODEX_META = "x-codex-turn-metadata"
+_MODEL_META = {"claudecode/toolUseId", _CODEX_META}  # what is with the call of a model, but not of a hook
 
 
 def serve() -> None:
@@ -176,8 +177,8 @@ class Server:
     def _call_tool(self, params: dict[str, Any]) -> dict[str, Any]:
         name = str(params.get("name"))
         if name == hook_tool.NAME:
-            # A model's call has metadata, a hook's has none.
-            answer = "{}" if params.get("_meta") else hook_tool.answer_call(params.get("arguments") or {})
+            is_hook = _MODEL_META.isdisjoint(params.get("_meta") or ())
+            answer = hook_tool.answer_call(params.get("arguments") or {}) if is_hook else "{}"
             return {"content": [{"type": "text", "text": answer}], "isError": False}
         text, failed = self._run(name, params)
         return {"content": [{"type": "text", "text": text}], "isError": failed}

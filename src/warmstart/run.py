@@ -145,7 +145,7 @@ class Run:
 
     def _with_block(self) -> list[Any]:
         """The messages with the preflight block after the program's own system messages: always the same bytes."""
-        text = "" if self._skips_preflight else block(self._app.settings.preflight_mode)
+        text = "" if self._skips_preflight else block(self._app.settings.preflight_mode, self.host)
         return insert_brief(self.messages, text, "openai")
 
     def _start(self) -> list[Any]:

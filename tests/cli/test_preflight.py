@@ -27,6 +27,12 @@ def test_preflight_says_why_it_shows_nothing(run, synced):
     assert "Nothing to show: " in shown.err
 
 
+def test_preflight_says_that_hooks_are_paused(run, synced):
+    assert "paused" not in run("preflight", "hello").err
+    run("pause", "1h")
+    assert "Hooks are paused here" in run("preflight", "hello").err
+
+
 def test_a_report_has_every_measure(run, synced):
     with warmstart.open() as ws:
         ws.begin("now", project=PROJECT, host="test").before_turn("the surge is negative at low tide")

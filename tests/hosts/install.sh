@@ -40,6 +40,17 @@ package() { # FOLDER PROGRAM PACKAGE VERSION: from npm
     starts "$1" "$folder/$1/node_modules/.bin/$2" "$4" # also later: it may have updated itself
 }
 
+bundle() { # FOLDER PROGRAM PACKAGE VERSION FILE: from npm, but only its program, which needs none of its dependencies
+    if [ ! -e "$folder/$1/.ready-$4" ]; then
+        mkdir -p "$folder/$1/node_modules/.bin"
+        (cd "$folder/$1" && tar xzf "$(npm pack --loglevel error --silent "$3@$4")")
+        chmod +x "$folder/$1/package/$5"
+        ln -sf "../../package/$5" "$folder/$1/node_modules/.bin/$2"
+        touch "$folder/$1/.ready-$4"
+    fi
+    starts "$1" "$folder/$1/node_modules/.bin/$2" "$4"
+}
+
 mkdir -p "$folder"
 if ! node -e 'process.exit(parseInt(process.versions.node) < 22 ? 1 : 0)'; then
     package node node node "$node"
@@ -63,5 +74,5 @@ fi
 ! wanted copilot || package copilot copilot @github/copilot 1.0.102
 ! wanted gemini || package gemini gemini @google/gemini-cli 0.61.0
 ! wanted opencode || package opencode opencode opencode-ai 1.18.33
-! wanted pi || package pi pi @earendil-works/pi-coding-agent 0.87.1
+! wanted pi || bundle pi pi @earendil-works/pi-coding-agent 1.5.2 dist/bundle/cli.js # not all its dependencies are published
 ! wanted qwen || package qwen qwen @qwen-code/qwen-code 0.24.4

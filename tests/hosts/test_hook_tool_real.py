@@ -7,7 +7,6 @@ import json
 from tests.hosts.clients import MARKS, ClaudeCode
 from tests.hosts.scenario import PORT, QUESTION, ours, work_once
 from warmstart.hosts.hook_tool import EVENTS
-from warmstart.sessions.marks import END
 from warmstart.testing.model import Reply, Request
 
 pytestmark = MARKS
@@ -15,10 +14,9 @@ pytestmark = MARKS
 NO_SERVER = ("--strict-mcp-config",)
 
 
-def overlay(request: Request) -> list[str]:
-    """The lines of the overlay, without the heading, which names the session."""
-    (note,) = (note for note in ours(request).split(END) if PORT in note)
-    return note.strip().splitlines()[1:]
+def evidence(request: Request) -> list[str]:
+    """The lines of the overlay that come from the first session."""
+    return [line for line in ours(request).splitlines() if PORT in line]
 
 
 def test_the_server_answers_and_without_it_the_command_says_the_same(claude: ClaudeCode) -> None:
@@ -37,12 +35,14 @@ def test_the_server_answers_and_without_it_the_command_says_the_same(claude: Cla
     claude.model.add(Reply(calls=[claude.shell("yarn test")]), Reply(text="Done."))
     served = claude.ask(QUESTION)
     assert not started.exists()
-    assert all("hook" not in name for name in served.requests[0].tools)
+    assert "mcp__warmstart__recall" in served.requests[0].tools
+    assert "mcp__warmstart__hook" not in served.requests[0].tools
     claude.model.add(Reply(calls=[claude.shell("yarn test")]), Reply(text="Done."))
     alone = claude.ask(QUESTION, *NO_SERVER)
     assert set(started.read_text().split()) == set(EVENTS[claude.name])
 
-    assert overlay(served.requests[0]) == overlay(alone.requests[0])
+    assert evidence(served.requests[0]) == evidence(alone.requests[0])
+    assert len(evidence(served.requests[0])) == 1
     fix = "`yarn test` failed here (command not found); `make test` worked instead"
     assert served.requests[1].text.count(fix) == 1
     assert list((claude.home / ".warmstart" / "hosts").glob("server.*")) == []

@@ -72,6 +72,10 @@ class Hook:
         self.asked.append(("start", *arguments))
         return self.answer or ""
 
+    def start_subagent(self, *arguments: str) -> str:
+        self.asked.append(("start_subagent", *arguments))
+        return self.answer or ""
+
     def constraints(self, *arguments: str) -> str:
         self.asked.append(("constraints", *arguments))
         return self.rules
@@ -180,8 +184,14 @@ def test_the_end_of_a_turn_and_of_a_session_is_imported_without_a_word():
         assert asked("SessionEnd", reason=reason) == (imported, None)
 
 
+def test_a_subagent_starts_with_what_its_parent_got():
+    calls, answer = asked("SubagentStart", **WORKING, **SUBAGENT)
+    assert [call[0] for call in calls] == ["start_subagent"]
+    assert answer == {"hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": "TEXT"}}
+
+
 def test_nothing_is_done_in_subagents_or_for_unknown_events():
-    for event in (*EVENTS, "SubagentStart", "SubagentStop", "PreToolUse"):
+    for event in {*EVENTS, "SubagentStop", "PreToolUse"} - {"SubagentStart"}:
         assert asked(event, **WORKING, **FAILED, **SUBAGENT, prompt="x", source="startup") == ([], None)
     for event in ("SubagentStop", "PreToolUse", "PostToolUse", "PermissionRequest", "Notification", ""):
         assert asked(event, **WORKING, **BASH) == ([], None)

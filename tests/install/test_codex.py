@@ -67,8 +67,14 @@ def test_the_end_of_a_turn_and_of_a_session_is_imported():
         assert asked(event) == ([("sync", LOG)], None)
 
 
+def test_a_subagent_starts_with_what_its_parent_got():
+    calls, answer = asked("SubagentStart", agent_id="01a1e54d", agent_type="default")
+    assert calls == [("start_subagent", "/home/mara/x", "codex")]
+    assert answer == context("SubagentStart")
+
+
 def test_subagents_and_unknown_events_get_nothing():
-    for event in (*EVENTS, "SubagentStart"):
+    for event in EVENTS.keys() - {"SubagentStart"}:
         assert asked(event, agent_id="01a1e54d", agent_type="default", source="startup", prompt="x") == ([], None)
     assert asked("PostToolUse", tool_name="apply_patch", tool_response="Done!") == ([], None)
     assert asked("PreToolUse", **BASH) == asked("PostToolUse", **{**BASH, "tool_response": [{}]}) == ([], None)
@@ -168,9 +174,9 @@ def test_the_user_is_sent_to_codex_until_every_hook_is_reviewed(place, home):
     kept = home / ".warmstart"
     assert status("codex", place, kept).pending == ""
     set_up(place, kept)
-    assert "5 of 5 hooks" in status("codex", place, kept).pending
+    assert "6 of 6 hooks" in status("codex", place, kept).pending
     config, hooks = home / ".codex" / "config.toml", home / ".codex" / "hooks.json"
-    for event in ("session_start", "user_prompt_submit", "post_tool_use", "stop", "session_end"):
+    for event in ("session_start", "subagent_start", "user_prompt_submit", "post_tool_use", "stop", "session_end"):
         with config.open("a") as file:
             file.write(f'\n[hooks.state."{hooks}:{event}:0:0"]\ntrusted_hash = "sha256:1"\n')
     assert "hooks that have changed" in status("codex", place, kept).pending  # they have not run since

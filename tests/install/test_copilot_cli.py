@@ -78,6 +78,15 @@ def test_after_a_compaction_the_next_prompt_brings_the_start_back_once():
     assert send(hook, "userPromptSubmitted", prompt="Go on")[0] == ["before_turn"]
 
 
+def test_a_command_that_fails_gets_its_fix():
+    hook = NotingHook()
+    result = {"resultType": "success", "textResultForLlm": "oops\n<shellId: 1 completed with exit code 3>"}
+    call = {"toolName": "bash", "toolArgs": {"command": "yarn test"}, "toolResult": result}
+    assert send(hook, "postToolUse", **call) == (["after_tool"], {"additionalContext": "TEXT"})
+    assert hook.asked[-1][3:] == ("bash", {"command": "yarn test"}, result["textResultForLlm"])
+    assert send(hook, "postToolUse", **{**call, "toolName": "edit"}) == ([], None)
+
+
 def test_the_end_of_a_turn_is_imported():
     hook = NotingHook()
     assert send(hook, "agentStop", transcriptPath="/x/events.jsonl", stopReason="end_turn") == (["sync"], None)
@@ -107,7 +116,7 @@ def test_subagents_and_unknown_events_get_nothing():
     child = {"agentId": "d88bfadd", "agentType": "general-purpose", "parentAgentId": SESSION}
     for event in EVENTS:
         assert send(NotingHook(), event, **child, prompt="x", transcriptPath="/x", source="new") == ([], None)
-    assert send(NotingHook(), "postToolUse", toolName="bash") == ([], None)
+    assert send(NotingHook(), "postToolUseFailure", toolName="bash") == ([], None)
     for event in EVENTS:
         handle(event, {}, NotingHook())  # type: ignore[arg-type]
 

@@ -62,6 +62,15 @@ def test_a_prompt_gets_evidence_for_what_was_typed(prompt: str, typed: str) -> N
     assert hook.asked == [("before_turn", SESSION, "/home/mara/x", typed)]
 
 
+def test_a_command_that_fails_gets_its_fix() -> None:
+    hook = Hook()
+    output = "<untrusted_context>\nOutput: oops\nExit Code: 3\nProcess Group PGID: 7636\n</untrusted_context>"
+    call = {"tool_name": "run_shell_command", "tool_input": {"command": "yarn test"}}
+    assert answer("AfterTool", hook, **call, tool_response={"llmContent": output}) == context("AfterTool")
+    assert hook.asked == [("after_tool", SESSION, "/home/mara/x", *call.values(), output)]
+    assert answer("AfterTool", hook, tool_name="read_file", tool_response={"llmContent": output}) is None
+
+
 def test_where_nothing_is_known_nothing_is_said() -> None:
     hook = Hook(answer=None)
     assert answer("SessionStart", hook, source="startup") is None
@@ -105,6 +114,7 @@ def test_installing_adds_hooks_a_server_and_a_command_and_undoing_it_restores_th
     assert "trust" not in data["mcpServers"]["warmstart"]  # only the user may decide that
     for event, timeout in EVENTS.items():
         (hook,) = data["hooks"][event][0]["hooks"]
+        assert data["hooks"][event][0].get("matcher") == ("run_shell_command" if event == "AfterTool" else None)
         assert hook["timeout"] == timeout >= 1_000  # milliseconds
         assert hook["command"].endswith(f" hook gemini-cli {event} || true")
     command = tomllib.loads((folder / "commands" / "warm" / "recall.toml").read_text())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.install.test_install import tree, write
+from tests.install.test_interrupted import is_killed
 from warmstart.errors import ConfigError
 from warmstart.hosts.hermes import rows_of
 from warmstart.hosts.hook import record_run
@@ -43,6 +46,24 @@ def test_uninstalling_takes_the_plugin_out_of_every_profile(home: Path) -> None:
     place = Place(home, {})
     uninstall(plan_uninstall("hermes", place, home / ".warmstart"), place, home / ".warmstart")
     assert [path for path in sorted(home.rglob("*")) if path.name != ".warmstart"] == before
+
+
+def test_an_install_in_a_profile_that_was_killed_is_undone(tmp_path: Path) -> None:
+    step, is_complete = 0, False
+    while not is_complete:
+        step += 1
+        home = tmp_path / str(step)
+        write(home / ".hermes" / "profiles" / "work" / "config.yaml", "model: x\n")
+        before = tree(home)
+        is_complete = not is_killed(step, lambda home=home: set_up(home, profile="work"), home)
+        place = Place(home, {})
+        plan = plan_uninstall("hermes", place, home / ".warmstart")
+        assert plan.notes == []
+        uninstall(plan, place, home / ".warmstart")
+        assert not (home / ".warmstart" / "hosts").exists()
+        shutil.rmtree(home / ".warmstart", ignore_errors=True)
+        assert tree(home) == before
+    assert step > 4
 
 
 def test_a_store_of_its_own_stays_when_the_plugin_is_updated(home: Path) -> None:

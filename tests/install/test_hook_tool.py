@@ -157,7 +157,7 @@ def test_a_model_and_other_events_get_nothing(project) -> None:
         assert call(server, **ask | {"agent_id": "subagent"}) == "{}"
         assert call(server, event="PostToolBatch", tool_calls="[{") == "{}"
         assert call(server, event="PostToolUseFailure", tool_input=7) == "{}"
-        assert "14 tests" in text_of(call(server, **ask))
+        assert "14 tests" in text_of(call(server, {"progressToken": 1}, **ask))
 
 
 def test_the_marker_of_an_agent_that_is_gone_is_removed(home) -> None:

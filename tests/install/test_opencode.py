@@ -48,6 +48,14 @@ def test_a_prompt_gets_the_evidence_for_its_turn():
     assert asked("prompt", None, prompt="Please")[1] is None
 
 
+def test_a_command_that_fails_gets_its_fix():
+    data = {"arguments": {"command": "yarn test"}, "output": "exit code 3\noops"}
+    calls, answer = asked("failed", **data)
+    assert calls[0][0] == "after_tool"
+    assert calls[0][-3:] == ("bash", {"command": "yarn test"}, "exit code 3\noops")
+    assert answer == {"context": "TEXT"}
+
+
 def test_a_summary_is_asked_to_quote_the_users_rules():
     calls, answer = asked("compacting", prompts=[RULE], is_compacted=False)
     assert calls == []
@@ -155,8 +163,14 @@ SCRIPTS = {
         await hooks["chat.message"]({ sessionID: "s" }, { message: { id: "m" }, parts })
         const system = []
         await hooks["experimental.chat.system.transform"]({ sessionID: "s" }, { system })
+        const worked = { output: "ok", metadata: { exit: 0 } }
+        const failed = { output: "oops", metadata: { exit: 3 } }
+        const call = { tool: "bash", sessionID: "s", args: { command: "yarn test" } }
+        await hooks["tool.execute.after"](call, worked)
+        await hooks["tool.execute.after"](call, failed)
+        await hooks["tool.execute.after"]({ tool: "read", sessionID: "s" }, { metadata: { exit: 3 } })
         await hooks.event({ event: { type: "session.idle", properties: { sessionID: "s" } } })
-        show(system, parts.slice(1))
+        show(system, parts.slice(1), [worked.output, failed.output])
     """,
     "2.x": """
         const hooks = {}
@@ -201,7 +215,7 @@ def test_one_plugin_serves_both_versions_of_opencode(place, home, folder, subtes
     text = (folder / "plugin" / "warmstart.js").read_text()
     write(home / "plugin.mjs", re.sub(r"const COMMAND = .*", f'const COMMAND = ["{place.python}", "{ask}"]', text))
     expected = {
-        "1.x": (["start /x"], ["prompt /x"]),
+        "1.x": (["start /x"], ["prompt /x"], ["ok", "oops\n\nfailed /x"]),
         "2.x": (["start /x", "prompt /x"], ["compacting /x"], ["start /x", "prompt /x"], []),
     }
     for version, script in SCRIPTS.items():

@@ -92,7 +92,7 @@ def test_a_prompt_brings_a_quote_from_a_compressed_text(warm: Path, project: Pat
 
 def test_a_session_starts_with_the_block_and_the_brief(warm: Path, project: Path) -> None:
     text = context(run_hook("SessionStart", {"session_id": "now", "cwd": str(project), "source": "startup"}))
-    assert text.startswith(block("full"))
+    assert text.startswith(block("full", "claude-code"))
     assert "surge.py" in text
     assert len(text) < 9_000
     assert run_hook("SessionStart", {"session_id": "now", "cwd": str(project), "source": "resume"}) is None
@@ -251,7 +251,7 @@ def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, su
             before = store.read_bytes() if store.exists() else b""
             start = run_hook("SessionStart", begin)
             assert start is not None
-            assert context(start).startswith(block("full"))
+            assert context(start).startswith(block("full", "claude-code"))
             assert ("surge.py" in context(start)) == (name == "not indexed")  # a brief needs no search
             answer = run_hook("UserPromptSubmit", prompt(project)) or {}
             assert context(answer) == ""
@@ -369,3 +369,13 @@ def test_a_session_is_synced_in_the_background(warm: Path, project: Path, home: 
             return any(row.session.native_id == log.stem for row in ws.sessions.list(project=None))
 
     wait_until(is_synced)
+
+
+def test_the_command_shows_what_a_hook_shows(warm: Path, project: Path) -> None:
+    (warm / "config.toml").unlink()
+    messages = (QUESTION, "how did we compute the surge last time?", f"{'— → ✓ a log line ' * 900}{QUESTION}", "ok")
+    with warmstart.open(home=warm) as ws:
+        for number, message in enumerate(messages):
+            answer = run_hook("UserPromptSubmit", {**prompt(project, message), "session_id": f"s{number}"})
+            shown = ws.preflight(message, project=str(project)).text
+            assert context(answer).split("\n")[1:-1] == shown.split("\n")[1:-1]  # the frame names the session

@@ -258,7 +258,7 @@ def test_a_sync_without_new_sessions_prepares_the_store_of_an_earlier_version(
         connection.execute("DROP TABLE screened_memories")
         connection.execute("DROP TABLE memory_entries")
         connection.execute("DELETE FROM migrations WHERE name LIKE 'memory/%' OR name = 'preflight/0002_memories'")
-    assert run_hook("UserPromptSubmit", prompt(project, QUESTION)) is None
+    assert context(run_hook("UserPromptSubmit", prompt(project, QUESTION))) == ""
     with warmstart.open(home=home_with_memory) as ws:
         ws.update()
         assert ws.store.fetch("SELECT count(*) FROM screened_memories")[0][0] == 0

@@ -38,6 +38,12 @@ def test_the_block_is_small_marked_and_procedural(mode, limit) -> None:
 
 
 def test_the_full_block_has_five_steps() -> None:
+    assert "user profile" in block("full", "hermes")
+    for mode in ("short", "full"):
+        text = block(mode, "codex")
+        assert "identity" not in text
+        assert "profile" not in text
+        assert "the project's instructions" in text
     steps = [line.partition(".")[0] for line in block("full").splitlines() if line[1:3] == ". "]
     assert steps == ["1", "2", "3", "4", "5"]
     assert Prompt(identity="I am.").render().endswith(block("full"))

@@ -99,6 +99,16 @@ def test_a_start_prints_what_would_be_built(ruled: Path, project: Path, built: W
         assert RULE in text
 
 
+def test_a_subagent_starts_like_its_parent(ruled: Path, project: Path) -> None:
+    for host in ("claude-code", "codex"):
+        parent = context(run_hook("SessionStart", start(project, host), host=host))
+        event = {"session_id": host, "cwd": str(project), "agent_id": "a1", "agent_type": "general-purpose"}
+        assert context(run_hook("SubagentStart", event, host=host)) == parent
+    with closing(sqlite3.connect(ruled / "warmstart.db")) as connection:
+        shown = connection.execute("SELECT session FROM preflight_turns WHERE event = 'brief'").fetchall()
+        assert shown == [("claude-code",), ("codex",)]
+
+
 def test_a_start_loads_nothing_that_builds(ruled: Path, project: Path) -> None:
     run_hook("SessionStart", start(project))  # reads `config.toml`
     done = subprocess.run(
@@ -259,7 +269,7 @@ def test_a_store_that_cannot_be_read_is_reported_once(ruled: Path, project: Path
         path.unlink()
     (ruled / "warmstart.db").write_bytes(content)
     first, second = (run_hook("SessionStart", start(project)) for _ in range(2))
-    assert context(first) == context(second) == block("full")
+    assert context(first) == context(second) == block("full", "claude-code")
     assert first
     assert "warmstart doctor" in first["systemMessage"]
     assert second

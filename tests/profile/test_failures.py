@@ -3,12 +3,20 @@ from __future__ import annotations
 from warmstart.profile.failures import HIDDEN_FAILURES, has_failed, runs_command
 
 FAILED = [
+    "<untrusted_context>\nOutput: oops\nExit Code: 3\nProcess Group PGID: 7\n</untrusted_context>",
     "Exit code 1\nnpm",
     "error: no such command",
     '{"output": "", "exit_code": 2}',
-    "done\n<completed with exit code 3>",
+    "x" * 9000 + "\n<shellId: 1 completed with exit code 3>",
 ]
-WORKED = ["", "14 passed", "ok: shows an error", "exit code 0", '{"exit_code": 0}', "x" * 3000 + "exit code 1"]
+WORKED = [
+    "",
+    "14 passed",
+    "ok: shows an error",
+    "exit code 0",
+    '{"exit_code": 0}',
+    "x" * 3000 + "exit code 1" + "y" * 3000,
+]
 RUNS = [
     ("npm run test", "npm run test"),
     ("npm run test | tail -5", "npm run test"),

@@ -23,7 +23,7 @@ COMMANDS = {
     "init": "Get started: find your agents, import their sessions, and set up the agents.",
     "install": "Set up your agents, so that their next sessions start warm.",
     "uninstall": "Undo what `warmstart install` changed.",
-    "pause": "Pause the hooks in your agents, for a while or until you end it.",
+    "pause": "Pause the hooks in your agents, until `warmstart pause off` or for a while.",
     "sync": "Import new sessions from your agents' logs.",
     "sessions": "List, show, rate, export and delete sessions.",
     "dataset": "Export how sessions went, without their text.",

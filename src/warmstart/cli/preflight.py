@@ -12,6 +12,7 @@ from warmstart.app import Warmstart
 from warmstart.cli.options import DefaultGroup, Group, json_option, project_option, project_options, scope_of
 from warmstart.cli.output import print_json, print_scope, settings
 from warmstart.cli.terminal import counted, printable
+from warmstart.hosts.guard import is_paused
 from warmstart.preflight.overlay import CPU_LIMIT, TIME_LIMIT
 from warmstart.preflight.prompt import Prompt
 from warmstart.preflight.report import Mean
@@ -62,6 +63,8 @@ def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_
         click.echo(f"Nothing to show: {overlay.reason} ({overlay.milliseconds:.1f} ms).", err=True)
     elif explain:
         click.echo(f"{overlay.reason}; {overlay.milliseconds:.1f} ms, {counted(overlay.tokens, 'token')}", err=True)
+    if is_paused(str(settings().home), resolve_project(project)):
+        click.echo("Hooks are paused here, so no agent gets this now; `warmstart pause off` ends it.", err=True)
     if explain:
         for session, number in sources:
             click.echo(f"from `warmstart sessions show {session[:10]} --message {number}`", err=True)

@@ -290,7 +290,7 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
             )
 
 
-@command.command(epilog="Example: warmstart sessions forget 3f0c1d52")
+@command.command(epilog="Example: warmstart sessions forget 3f0c1d52 --yes")
 @click.argument("session", envvar=RUNNING, shell_complete=complete_sessions)
 @yes_option
 def forget(session: str, yes: bool) -> None:

@@ -26,17 +26,19 @@ PROMPT = "UserPromptSubmit"  # the event that the user waits for
 # The hooks and their timeouts in seconds, after which Claude Code continues without them.
 EVENTS = {
     "SessionStart": 2,
+    "SubagentStart": 1,
     "UserPromptSubmit": 2,
     "PostToolUseFailure": 1,
     "PostToolBatch": 1,
-    "PreCompact": 1,
+    "PreCompact": 2,  # reads the whole log, for a compaction that takes many seconds
     "PostCompact": 1,
     "Stop": 1,
     "SessionEnd": 1,
 }
-# Nothing waits for these: their text is in the first request that leaves after they end. Claude Code kills them when it
-# exits, so Stop and SessionEnd, which start the import, are not among them.
-ASYNC = ("PostToolUseFailure", "PostToolBatch", "PostCompact")
+# Claude Code does not wait for these, and ends them when it exits: a hook that adds no text, and commands whose text
+# our server adds in time. Theirs would come one request late.
+ASYNC = ("PostCompact",)
+ASYNC_IF_SERVED = ("PostToolUseFailure", "PostToolBatch")
 
 CALLS_SERVERS = (2, 1, 118)  # the first version with hooks that call a tool of a server
 
@@ -45,11 +47,13 @@ _KEEP = "Quote the user's rules below word for word in the summary.\n\n"
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | str | None:
     """Answer one event: JSON as an object, plain text for PreCompact, `None` for no answer."""
-    if data.get("agent_id"):
-        return None  # a subagent
     session = str(data.get("session_id") or "")
     project = os.environ.get("CLAUDE_PROJECT_DIR") or str(data.get("cwd") or "")  # `cwd` follows the shell
     transcript = str(data.get("transcript_path") or "")
+    if event == "SubagentStart":
+        return context(event, hook.start_subagent(project, HOST))
+    if data.get("agent_id"):
+        return None  # a subagent
     if event == "SessionStart":
         return context(event, start(data, hook, session, project, transcript), hook.notice)
     if event == "UserPromptSubmit":
@@ -125,7 +129,8 @@ def _hooks(place: Place, server: HostFile) -> HostFile:
         line = place.hook(host, event)
         return hook_tool.unless_connected(line, place.shell_home) if event in served else line
 
-    return hooks_file(folder(place) / "settings.json", HOST, command, EVENTS, ASYNC, served)
+    background = (*ASYNC, *ASYNC_IF_SERVED) if can_call else ASYNC
+    return hooks_file(folder(place) / "settings.json", HOST, command, EVENTS, background, served)
 
 
 def _is_taken(server: HostFile) -> bool:

@@ -23,16 +23,24 @@ PROGRAM = "codex"
 PROMPT = "UserPromptSubmit"  # the event that the user waits for
 
 # The hooks and their timeouts in seconds, after which Codex continues without them.
-EVENTS = {"SessionStart": 2, "UserPromptSubmit": 2, "PostToolUse": 1, "Stop": 1, "SessionEnd": 1}
-ASYNC = ("PostToolUse",)  # as in Claude Code
+EVENTS = {
+    "SessionStart": 2,
+    "SubagentStart": 1,
+    "UserPromptSubmit": 2,
+    "PostToolUse": 1,
+    "Stop": 1,
+    "SessionEnd": 1,
+}
 
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
     """Answer one event."""
-    if data.get("agent_id"):
-        return None  # a subagent, which has its parent's session id
     session, project = str(data.get("session_id") or ""), str(data.get("cwd") or "")
     transcript = str(data.get("transcript_path") or "")
+    if event == "SubagentStart":
+        return context(event, hook.start_subagent(project, HOST))
+    if data.get("agent_id"):
+        return None  # a subagent, which has its parent's session id
     if event == "SessionStart":
         return context(event, start(data, hook, session, project, transcript), hook.notice)
     if event == "UserPromptSubmit" and (prompt := str(data.get("prompt") or "")):
@@ -59,7 +67,7 @@ def files(place: Place) -> list[HostFile]:
 
     own = folder(place)
     return [
-        hooks_file(own / "hooks.json", HOST, place.hook, EVENTS, ASYNC),
+        hooks_file(own / "hooks.json", HOST, place.hook, EVENTS),
         ServerTable(own / "config.toml", place.server()),
         OwnFile(own / "skills" / "warm" / "SKILL.md", place.text("codex_skill.md")),
     ]

@@ -22,7 +22,7 @@ PROGRAM = "copilot"
 PROMPT = "userPromptSubmitted"  # the event that the user waits for
 
 # The hooks and their timeouts in seconds, after which Copilot continues without them.
-EVENTS = {"sessionStart": 2, "userPromptSubmitted": 2, "preCompact": 1, "agentStop": 1}
+EVENTS = {"sessionStart": 2, "userPromptSubmitted": 2, "postToolUse": 1, "preCompact": 1, "agentStop": 1}
 
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
@@ -39,6 +39,10 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
             hook.note(session, "restart")
             texts = [hook.start(session, project, HOST)]
         texts.append(hook.before_turn(session, project, prompt))
+    elif event == "postToolUse" and data.get("toolName") == "bash":
+        # A command that failed counts as a success; its text ends with the exit code.
+        output = str((data.get("toolResult") or {}).get("textResultForLlm") or "")
+        texts = [hook.after_tool(session, project, "bash", data.get("toolArgs") or {}, output)]
     elif event == "preCompact":
         hook.after_compaction(session)
     elif event == "agentStop" and (transcript := str(data.get("transcriptPath") or "")):

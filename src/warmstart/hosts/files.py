@@ -177,12 +177,13 @@ def hooks_file(
     timeouts: Mapping[str, int],
     background: Collection[str] = (),
     served: Mapping[str, Any] | None = None,
+    matchers: Mapping[str, str] | None = None,
     **more: str,
 ) -> JSONFile:
     """A JSON file with hooks by event, each in its own group, as in Claude Code, Codex and Gemini CLI.
 
-    `command` returns the command for an event of a host. The agent does not wait for events in `background`.
-    `served` has hooks that our MCP server answers.
+    `command` returns the command for an event of a host. The agent does not wait for events in `background`, and
+    starts those with a matcher for these tools only. `served` has hooks that our MCP server answers.
     """
     entries = []
     for event, timeout in timeouts.items():
@@ -190,7 +191,8 @@ def hooks_file(
         if event in background:
             hook["async"] = True
         group = [hook, served[event]] if served and event in served else [hook]
-        entries.append(JSONEntry(("hooks", event), {"hooks": group}, item=True))
+        matcher = {"matcher": matchers[event]} if matchers and event in matchers else {}
+        entries.append(JSONEntry(("hooks", event), {**matcher, "hooks": group}, item=True))
     return JSONFile(path, tuple(entries), lambda data: find_hooks(data, host))
 
 
@@ -210,7 +212,7 @@ def find_hooks(data: Any, host: str) -> Iterator[Keys]:
 
 def _is_our_hook(hook: Any, host: str) -> bool:
     line = _at(hook, ("command",))
-    return (isinstance(line, str) and "warmstart" in line and f" hook {host} " in line) or is_tool_hook(hook, host)
+    return (isinstance(line, str) and "warmstart" in line and f" hook {host} " in line) or is_tool_hook(hook)
 
 
 def _data(text: str) -> Any:

@@ -4,7 +4,7 @@ Four pitfalls. Timeouts are in milliseconds. `--resume` forgets what hooks added
 The prompt of BeforeAgent starts with what SessionStart added. And Gemini CLI deletes chats: after `--resume` there may
 be two files for one session, and the next start removes both, so every turn imports them all.
 
-There is no hook for tools: they also run in subagents, and the event does not say whether it comes from one.
+The hook for tools also runs in subagents, and does not say so: they get the fix for a failed command too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ PROGRAM = "gemini"
 PROMPT = "BeforeAgent"  # the event that the user waits for
 
 # The hooks and their timeouts in milliseconds, after which Gemini CLI continues without them.
-EVENTS = {"SessionStart": 2_000, "BeforeAgent": 2_000, "AfterAgent": 1_000, "SessionEnd": 1_000}
+EVENTS = {"SessionStart": 2_000, "BeforeAgent": 2_000, "AfterTool": 1_000, "AfterAgent": 1_000, "SessionEnd": 1_000}
+_SHELL = "run_shell_command"
 
 _ADDED, _END_ADDED = "<hook_context>", "</hook_context>"
 
@@ -44,6 +45,10 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
         text = hook.start(session, project, HOST)
     elif event == "BeforeAgent" and (prompt := _typed(str(data.get("prompt") or ""))):
         text = hook.before_turn(session, project, prompt) or ""
+    elif event == "AfterTool" and data.get("tool_name") == _SHELL:
+        response = data.get("tool_response") or {}
+        output = str(response.get("llmContent") or "")
+        text = hook.after_tool(session, project, _SHELL, data.get("tool_input") or {}, output) or ""
     elif event in ("AfterAgent", "SessionEnd") and (transcript := str(data.get("transcript_path") or "")):
         hook.sync(transcript, *_more_logs(transcript, session))
     return context(event, text, hook.notice)
@@ -77,7 +82,7 @@ def files(place: Place) -> list[HostFile]:
     from warmstart.hosts.files import JSONFile, OwnFile, hooks_file, member_file
 
     path = folder(place) / "settings.json"
-    hooks = hooks_file(path, HOST, place.hook, EVENTS, name="warmstart")
+    hooks = hooks_file(path, HOST, place.hook, EVENTS, matchers={"AfterTool": _SHELL}, name="warmstart")
     member = member_file(path, ("mcpServers", "warmstart"), place.server())
     return [
         JSONFile(path, hooks.entries + member.entries, lambda data: [*hooks.find(data), *member.find(data)]),

@@ -405,7 +405,7 @@ class Hook:
         """
         from warmstart.preflight.prompt import block
 
-        own = block(self.settings["preflight_mode"])
+        own = block(self.settings["preflight_mode"], host)
         connection = None
         if not self.settings["store_url"]:
             try:
@@ -425,6 +425,14 @@ class Hook:
                 migrate(app.store)  # for the prompts that follow
             return app.begin(session, project=folder, host=host, model=model).start_text
 
+    def start_subagent(self, folder: str, host: str) -> str:
+        """What a subagent starts with: the preflight block and the stored brief, like its parent."""
+        from warmstart.preflight.prompt import block
+
+        can_read = self.settings["store_url"] or self._open() is not None
+        brief = self._read_brief(self._connection, "", folder) if can_read else None
+        return "\n\n".join(filter(None, (block(self.settings["preflight_mode"], host), brief)))
+
     def _read_brief(self, connection: Any, session: str, folder: str) -> str | None:
         """The stored brief; `None` if the start has to be built, because of an experiment or because there is none."""
         from warmstart.preflight.stored_brief import UnscreenedMemory
@@ -440,7 +448,7 @@ class Hook:
         except Exception as error:  # damaged
             self.log("brief", error)
             return None
-        if keys:
+        if keys and session:
             self._later.append(lambda: self._record(connection, session, project, keys))
         if not is_current:
             self._later.append(lambda: self._rebuild(folder))

@@ -35,9 +35,9 @@ def tool_hook(host: str, event: str, timeout: int) -> dict[str, Any]:
     return {"type": "mcp_tool", **call, "timeout": timeout}
 
 
-def is_tool_hook(hook: object, host: str) -> bool:
+def is_tool_hook(hook: object) -> bool:
     """Whether a hook in an agent's configuration is ours."""
-    return isinstance(hook, dict) and hook.get("tool") == NAME and (hook.get("input") or {}).get("host") == host
+    return isinstance(hook, dict) and hook.get("server") == "warmstart" and hook.get("tool") == NAME
 
 
 def unless_connected(command: str, home: str) -> str:

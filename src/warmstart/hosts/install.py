@@ -266,9 +266,9 @@ def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
 
 
 def _files_elsewhere(state: Installed, files: list[HostFile]) -> dict[str, Record]:
-    """The records of files that exist and are not among those of this setup."""
-    here = {str(file.path) for file in files}
-    return {path: record for path, record in state.files.items() if path not in here and Path(path).exists()}
+    """The records of files that have our entries and are not among those of this setup."""
+    others = state.files.keys() - {str(file.path) for file in files}
+    return {path: state.files[path] for path in sorted(others) if _OUR_NAME in (read_file(Path(path)) or b"")}
 
 
 def _without_ours(file: HostFile, text: str, record: Record | None) -> str:

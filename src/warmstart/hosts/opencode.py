@@ -37,6 +37,8 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
         text = "\n\n".join(filter(None, (start, rules)))
     elif event == "prompt":
         text = hook.before_turn(session, project, str(data.get("prompt") or ""))
+    elif event == "failed":
+        text = hook.after_tool(session, project, "bash", data.get("arguments") or {}, str(data.get("output") or ""))
     elif event == "compacting":
         rules = render_rules(data.get("prompts") or ())
         text = f"Quote the user's rules below word for word in the summary.\n\n{rules}" if rules else ""

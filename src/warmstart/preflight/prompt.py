@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 TIERS = ("identity", "preflight", "guidance", "skills", "context", "volatile")
 
 _SHORT = (
-    "Before you call a tool, read what you already have: your identity, memory, user profile, skills, and this "
-    "conversation. If the answer is there, give it. Only then use tools. Go straight to tools for direct commands, "
+    "Before you call a tool, read what you already have: {0}, and this conversation. "
+    "If the answer is there, give it. Only then use tools. Go straight to tools for direct commands, "
     "facts that change with time, changes to make, explicit requests to check, and set-up in the first turn. If you "
     "notice that you called a tool first, stop and read."
 )
 _FULL = (
     "Before you answer or call a tool, in every turn:\n"
-    "1. Read what you have: who you are (above); your memory, the user profile, the index of your skills, the "
-    "project's instructions and notes from earlier sessions (below); and this conversation from its start.\n"
+    "1. Read what you have: {1}; and this conversation from its start.\n"
     "2. If the answer is there, give it, without a tool: a fact that the user stated, a decision, a preference, a "
     "command that works here, the output of an earlier call. The user's latest message decides.\n"
     "3. Use tools only for what is missing: name it, and call the one tool that gets it. If a skill covers the task, "
@@ -36,11 +35,23 @@ _FULL = (
     "5. If you called a tool before you read, stop, read again, and answer from what you have."
 )
 _BLOCKS = {"short": f"{MARK} {_SHORT}\n{END}", "full": f"{MARK} {_FULL}\n{END}"}
+_PERSONAL = ("", "hermes", "openai-agents")  # hosts of agents with an identity, a memory and a user profile
+# What an agent can read. A coding agent has no identity and no user profile.
+_SOURCES = (
+    "your identity, memory, user profile, skills",
+    "who you are (above); your memory, the user profile, the index of your skills, the project's instructions and "
+    "notes from earlier sessions (below)",
+)
+_SOURCES_OF_CODING_AGENTS = (
+    "the project's instructions, your skills, notes from earlier sessions",
+    "the project's instructions, the index of your skills, and the notes from earlier sessions, if there are any",
+)
 
 
-def block(mode: str) -> str:
+def block(mode: str, host: str = "") -> str:
     """The preflight block, marked as ours: at most 120 tokens if `short`, 400 if `full`; empty if `off`."""
-    return _BLOCKS.get(mode, "")
+    sources = _SOURCES if host in _PERSONAL else _SOURCES_OF_CODING_AGENTS
+    return _BLOCKS.get(mode, "").format(*sources)
 
 
 class Tier:

@@ -13,9 +13,12 @@ HIDDEN_FAILURES = (
     *("unrecognized subcommand", "unknown command", "unknown option", "unknown flag", "cannot find main module"),
 )
 _MAX_OUTPUT = 2_000  # characters
+_MAX_TRAILER = 300  # characters that an agent may add at the end
 _MAX_SCRIPT = 4_000  # characters
 _ERROR = re.compile(r"\s*(?:[Ee]rror\b|ERROR\b|[Ee]xit code:? [1-9])").match
-_EXIT_CODE = re.compile(r"\"exit_code\":\s*[1-9]|\b[Ee]xit(?:ed with)? code [1-9]").search
+_EXIT_CODE = re.compile(
+    r"\"exit_code\":\s*[1-9]|\b[Ee]xit(?:ed with)? code [1-9]|^Exit Code: [1-9]", re.MULTILINE
+).search
 # What may stand before a command in a script, and between its words.
 _BEFORE = (
     r"(?:^|[;&|({\n])\s*"
@@ -28,7 +31,7 @@ _AFTER = r"(?![^\s;&|)])"
 
 def has_failed(output: str) -> bool:
     """Whether the output of a shell call tells of a failure."""
-    text = output[:_MAX_OUTPUT]
+    text = f"{output[:_MAX_OUTPUT]}\n{output[_MAX_OUTPUT:][-_MAX_TRAILER:]}"
     return any(phrase in text for phrase in HIDDEN_FAILURES) or bool(_ERROR(text) or _EXIT_CODE(text))
 
 

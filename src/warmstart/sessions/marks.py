@@ -69,3 +69,9 @@ def without_ours(text: str) -> str:
     A note without an end extends to the end of the text: better to lose text than to keep our own words.
     """
     return _NOTE.sub("", text) if MARK in text or TAG in text else text
+
+
+def without_hint(output: str) -> str:
+    """The output of a call without the hint that a host put after it."""
+    own = without_ours(output)
+    return output if own == output else own.rstrip()

@@ -95,10 +95,17 @@ const server = async ({ client, directory }) => {
       const id = `${parts.at(-1).id}w` // parts are sorted by id
       if (text) parts.push({ id, messageID: message.id, sessionID, type: "text", synthetic: true, text })
     }),
+    "tool.execute.after": safe(async ({ tool, sessionID, args }, result) => {
+      const code = result.metadata?.exit
+      if (tool !== "bash" || !code || !(await isMain(sessionID))) return
+      const output = `exit code ${code}\n${result.output}`
+      const text = await answer("failed", sessionID, { arguments: args, output }, SHORT_WAIT)
+      if (text) result.output += `\n\n${text}`
+    }),
     "experimental.session.compacting": safe(async ({ sessionID }, { context }) => {
       compacting.add(sessionID)
       if (!(await isMain(sessionID))) return
-      const text = await answer("compacting", sessionID, await conversation(sessionID), SHORT_WAIT)
+      const text = await answer("compacting", sessionID, await conversation(sessionID), WAIT)
       if (text) context.push(text)
     }),
     event: safe(async ({ event }) => {

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from warmstart.errors import LogError
-from warmstart.sessions.marks import PACKET, is_ours, without_ours
+from warmstart.sessions.marks import PACKET, is_ours, without_hint, without_ours
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import SQLITE, Pair, Reader, Reading, open_database, table_columns
 from warmstart.sessions.readers.content import as_text, from_json, joined, object_in
@@ -122,8 +122,7 @@ def _body(row: _Row) -> _Body:
     text = _text(row.content)
     calls = _calls(row.tool_calls)
     if row.role == "tool":
-        ours = without_ours(text)  # a hint after the output of a failing call
-        return _Body(text if ours == text else ours.rstrip(), (), "")
+        return _Body(without_hint(text), (), "")
     if _BELOW in text:
         own, _, rest = text.partition(_BELOW)
         if row.compressed_summary or rest.lstrip().startswith(_SUMMARY_OPENINGS):

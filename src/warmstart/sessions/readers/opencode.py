@@ -35,6 +35,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from warmstart.sessions.marks import without_hint
 from warmstart.sessions.readers.base import SQLITE, Pair, Reader, files_below, open_database
 from warmstart.sessions.readers.content import as_json, as_text, join_blocks
 from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
@@ -172,7 +173,7 @@ class _Sessions(Transcript[Fields]):
             self.native_id, self.time = f"{info['id']}:{key}:result", as_time(end) or answered
             result = self.result(
                 key,
-                as_text((failed and state.get("error")) or state.get("output")),
+                without_hint(as_text((failed and state.get("error")) or state.get("output"))),
                 tool=as_str(part.get("tool")),
                 refused=about.get("interrupted") is True,
                 flag=failed,
