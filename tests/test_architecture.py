@@ -75,7 +75,7 @@ BUDGETS = {
     # 1,800 by design; the installer undoes every change byte for byte, also after a kill (900); Hermes has a plugin and
     # an engine (700), which also puts the block and overlays into requests (80); what the user asks to remember is
     # stored (80); hooks that the MCP server answers (137)
-    ("hosts",): 3334,
+    ("hosts",): 3335,
     ("report",): 729,
     # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a limit,
     # answers without click (55), and the protocol of MCP instead of its SDK (125)
