@@ -66,7 +66,7 @@ BUDGETS = {
     ("app", "run", "__init__"): 1024,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
     # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100);
     # what could not be recorded is recorded by the next sync (15)
-    ("preflight",): 1303,
+    ("preflight",): 1312,
     # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
     # (60), compressions in packets (50)
     ("handoff",): 1876,
@@ -82,7 +82,7 @@ BUDGETS = {
     ("cli", "mcp", "mcp_server"): 6034,
     ("testing",): 1492,
 }
-MAX_LINES = 46_430  # 40,000 by design
+MAX_LINES = 46_440  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

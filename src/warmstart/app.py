@@ -214,11 +214,11 @@ class Warmstart:
 
     def _store_briefs(self) -> None:
         """Build the briefs of the projects whose sessions changed. Beside a server, each start has its own built."""
-        from warmstart.preflight.brief_store import outdated_projects
+        from warmstart.preflight.brief_store import outdated_folders
 
         if not self.settings.store_url:
-            for project in outdated_projects(self.store):
-                self.store_brief(project)
+            for folder in outdated_folders(self.store):
+                self.store_brief(folder)
 
     def _has_unread_sessions(self) -> bool:
         """Whether some sessions have no items yet, for example after an interrupted update."""

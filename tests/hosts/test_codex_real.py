@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.hosts.clients import MARKS, RPC, Codex, rpc_server
 from tests.hosts.scenario import ours
+from warmstart.hosts.codex import EVENTS
 from warmstart.sessions.values import Usage
 from warmstart.testing.model import Reply, Request
 
@@ -60,11 +61,11 @@ def test_hooks_run_once_a_person_has_reviewed_them(codex: Codex) -> None:
     assert ours(codex.model.requests[-1]) == "", done.stdout
     check = check_of(codex)
     assert check["status"] == "warning"
-    assert "5 of 5 hooks" in check["remedy"]
+    assert f"{len(EVENTS)} of {len(EVENTS)} hooks" in check["remedy"]
     with app_server(codex) as server:
         keys = server.trust_hooks(codex.work)
     assert {key.split(":")[1] for key in keys} == {
-        "session_start", "user_prompt_submit", "post_tool_use", "stop", "session_end",
+        "session_start", "subagent_start", "user_prompt_submit", "post_tool_use", "stop", "session_end",
     }  # fmt: skip
     codex.run("exec", "--json", "Hello.")
     assert ours(codex.model.requests[-1])

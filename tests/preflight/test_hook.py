@@ -369,3 +369,13 @@ def test_a_session_is_synced_in_the_background(warm: Path, project: Path, home: 
             return any(row.session.native_id == log.stem for row in ws.sessions.list(project=None))
 
     wait_until(is_synced)
+
+
+def test_the_command_shows_what_a_hook_shows(warm: Path, project: Path) -> None:
+    (warm / "config.toml").unlink()
+    messages = (QUESTION, "how did we compute the surge last time?", f"{'— → ✓ a log line ' * 900}{QUESTION}", "ok")
+    with warmstart.open(home=warm) as ws:
+        for number, message in enumerate(messages):
+            answer = run_hook("UserPromptSubmit", {**prompt(project, message), "session_id": f"s{number}"})
+            shown = ws.preflight(message, project=str(project)).text
+            assert context(answer).split("\n")[1:-1] == shown.split("\n")[1:-1]  # the frame names the session

@@ -234,6 +234,23 @@ def test_a_new_branch_starts_with_the_last_brief(ruled: Path, project: Path, bui
     wait_until(lambda: len(built.store.fetch("SELECT 1 FROM briefs")) == 2)
 
 
+def test_a_session_in_a_worktree_builds_the_brief_of_its_branch(ruled: Path, project: Path, built: Warmstart) -> None:
+    (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    tree, own = project / ".worktrees" / "tides", project / ".git" / "worktrees" / "tides"
+    for folder in (tree, own):
+        folder.mkdir(parents=True)
+    (tree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8")
+    (own / "commondir").write_text("../..\n", encoding="utf-8")
+    (own / "HEAD").write_text("ref: refs/heads/tides\n", encoding="utf-8")
+    with built.begin("tidal", project=str(tree)) as run:
+        talk(run, "compute the tides of the northern harbours", EDIT)
+    branches = "SELECT branch, state FROM briefs WHERE branch <> ''"
+    states = dict(built.store.fetch(branches))
+    assert states.keys() == {"main", "tides"}
+    assert RULE in context(run_hook("SessionStart", start(tree)))
+    assert dict(built.store.fetch(branches)) == states
+
+
 def test_an_experiment_decides_what_a_session_starts_with(ruled: Path, project: Path, built: Warmstart) -> None:
     built.experiments.save(FIELD)
     assert RULE not in context(run_hook("SessionStart", start(project, "new")))

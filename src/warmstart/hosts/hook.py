@@ -497,13 +497,15 @@ class Hook:
         from warmstart.preflight.stored_brief import Memories
 
         path = self.settings["memory_file"]
-        if path == "store":
-            return Memories(connection, judge) if connection and _has(connection, "memory/0005_entries") else None
-        if not os.path.isfile(path):
-            return None  # switched off, or nothing was ever stored
-        import sqlite3
+        if path != "store" and os.path.isfile(path):  # otherwise switched off, or nothing was ever stored
+            import sqlite3
 
-        return Memories(sqlite3.connect(path, timeout=0.05), judge)
+            connection = sqlite3.connect(path, timeout=0.05)
+        elif path != "store":
+            return None
+        query = "SELECT 1 FROM sqlite_master WHERE name = 'memory_entries'"
+        has_memories = connection is not None and connection.execute(query).fetchone() is not None
+        return Memories(connection, judge) if has_memories else None
 
     def _record(self, connection: Any, session: str, project: str, keys: Sequence[str]) -> None:
         """Record which lines a session was shown, or leave that to the next sync."""
@@ -573,11 +575,8 @@ def _command(*words: str) -> list[str]:
 def _is_experimenting(connection: Any) -> bool:
     """Whether a field experiment is running, which decides what a session starts with."""
     query = "SELECT 1 FROM experiments WHERE kind = 'field' AND state = 'running' LIMIT 1"
-    return _has(connection, "experiments/0001_tables") and connection.execute(query).fetchone() is not None
-
-
-def _has(connection: Any, migration: str) -> bool:
-    return connection.execute("SELECT 1 FROM migrations WHERE name = ?", (migration,)).fetchone() is not None
+    created = connection.execute("SELECT 1 FROM migrations WHERE name = 'experiments/0001_tables'").fetchone()
+    return created is not None and connection.execute(query).fetchone() is not None
 
 
 def _digest(value: str | None) -> str:

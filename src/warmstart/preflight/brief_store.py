@@ -10,16 +10,18 @@ from typing import Any
 from warmstart.memory.lines import NOTED, REMEMBERED, short_digest
 from warmstart.preflight.index import migrate
 from warmstart.preflight.stored_brief import Line, copy_name, count_sessions, snapshot
+from warmstart.sessions.projects import branch_of
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.files import write_private
 from warmstart.templates.brief import Brief
 from warmstart.templates.rules import DOCS, MANIFESTS
 
 _MAX_BRANCHES = 8  # briefs of one project
-_MAX_BUILT = 20  # projects in one go; the start of a session has the others built
+_MAX_BUILT = 20  # briefs in one go; the start of a session has the others built
 _PROJECTS = """
     SELECT project FROM sessions WHERE project <> '' GROUP BY project ORDER BY max(ended_at) DESC NULLS LAST
 """
+_LAST_FOLDER = "SELECT directory FROM sessions WHERE project = ? ORDER BY ended_at DESC NULLS LAST LIMIT 1"
 
 
 def current_state(store: SQLSessionStore, project: str, branch: str, tools: Mapping[str, str]) -> dict[str, Any]:
@@ -28,8 +30,11 @@ def current_state(store: SQLSessionStore, project: str, branch: str, tools: Mapp
     return snapshot(store.database.connection, project, branch, (*DOCS, *MANIFESTS), tools)
 
 
-def outdated_projects(store: SQLSessionStore) -> list[str]:
-    """The projects on this machine whose sessions have changed since their brief was built, newest first."""
+def outdated_folders(store: SQLSessionStore) -> list[str]:
+    """The projects on this machine whose sessions have changed since their brief was built, newest first.
+
+    If the last session was in a worktree on another branch, that one follows.
+    """
     migrate(store)
     states = dict(store.fetch("SELECT project, state FROM briefs ORDER BY id"))
     outdated: list[str] = []
@@ -37,6 +42,9 @@ def outdated_projects(store: SQLSessionStore) -> list[str]:
         known = json.loads(states.get(project, "{}")).get("sessions")
         if known != count_sessions(store.database.connection, project) and Path(project).is_dir():
             outdated.append(project)
+            last = store.fetch(_LAST_FOLDER, (project,))[0][0]
+            if branch_of(last) not in ("", branch_of(project)):
+                outdated.append(last)
     return outdated[:_MAX_BUILT]
 
 

@@ -35,6 +35,7 @@ _FULL = (
     "5. If you called a tool before you read, stop, read again, and answer from what you have."
 )
 _BLOCKS = {"short": f"{MARK} {_SHORT}\n{END}", "full": f"{MARK} {_FULL}\n{END}"}
+_PERSONAL = ("", "hermes", "openai-agents")  # hosts of agents with an identity, a memory and a user profile
 # What an agent can read. A coding agent has no identity and no user profile.
 _SOURCES = (
     "your identity, memory, user profile, skills",
@@ -49,7 +50,7 @@ _SOURCES_OF_CODING_AGENTS = (
 
 def block(mode: str, host: str = "") -> str:
     """The preflight block, marked as ours: at most 120 tokens if `short`, 400 if `full`; empty if `off`."""
-    sources = _SOURCES if host in ("", "hermes") else _SOURCES_OF_CODING_AGENTS
+    sources = _SOURCES if host in _PERSONAL else _SOURCES_OF_CODING_AGENTS
     return _BLOCKS.get(mode, "").format(*sources)
 
 
