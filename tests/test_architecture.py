@@ -79,7 +79,7 @@ BUDGETS = {
     ("report",): 729,
     # 5,400 by design; which calls a template carries, and why not the others, how often a search reached a limit,
     # answers without click (55), and the protocol of MCP instead of its SDK (125)
-    ("cli", "mcp", "mcp_server"): 6034,
+    ("cli", "mcp", "mcp_server"): 6036,
     ("testing",): 1492,
 }
 MAX_LINES = 46_440  # 40,000 by design
