@@ -131,7 +131,7 @@ def paused(warm: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 def test_a_paused_hook_does_nothing(paused: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["pause"])
+    main(["pause", ""])
     assert capsys.readouterr().out == "Hooks are paused until `warmstart pause off`.\n"
     before = {path: path.stat().st_mtime_ns for path in paused.rglob("*") if path.is_file()}
     runs = len(read_runs(paused, "claude-code"))

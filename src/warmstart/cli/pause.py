@@ -16,11 +16,13 @@ from warmstart.sessions.projects import resolve_project
 _SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 
-class _Duration(click.ParamType[float]):
+class _Duration(click.ParamType[float | None]):
     name = "duration"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
         """The duration in seconds; 0 for `off`."""
+        if not value:
+            return None  # an agent's command without an argument
         if value == "off":
             return 0
         found = re.fullmatch(r"([1-9]\d{0,4})([mhd])", value)

@@ -78,7 +78,7 @@ def folder(place: Place) -> Path:
 
 
 def files(place: Place) -> list[HostFile]:
-    """Hooks and the MCP server in `settings.json`, and the commands `/warm:recall` and `/warm:remember`."""
+    """Hooks and the MCP server in `settings.json`, and the commands `/warm:recall`, `:remember` and `:pause`."""
     from warmstart.hosts.files import JSONFile, OwnFile, hooks_file, member_file
 
     path = folder(place) / "settings.json"
@@ -88,6 +88,6 @@ def files(place: Place) -> list[HostFile]:
         JSONFile(path, hooks.entries + member.entries, lambda data: [*hooks.find(data), *member.find(data)]),
         *(
             OwnFile(folder(place) / "commands" / "warm" / f"{name}.toml", place.text(f"gemini_{name}.toml"))
-            for name in ("recall", "remember")
+            for name in ("pause", "recall", "remember")
         ),
     ]

@@ -18,8 +18,8 @@ import time
 from math import inf
 
 from warmstart.memory.lines import memory_key, short_digest
+from warmstart.memory.lookup import find_memories
 from warmstart.preflight.gate import classify
-from warmstart.preflight.memories import find_memories
 from warmstart.recall.ranking import rarity
 from warmstart.recall.search import Scope, find_turns
 from warmstart.storage.deadline import Interrupted, time_limit
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from warmstart.preflight.memories import Memory
+    from warmstart.memory.lookup import Memory
     from warmstart.recall.ranking import Turn
     from warmstart.recall.semantic import SemanticIndex
     from warmstart.storage.database import Connection
