@@ -27,6 +27,7 @@ LAYERS = (
     ("recall",),
     ("templates",),
     ("preflight",),
+    ("brief",),
     ("handoff",),
     ("experiments",),
     ("run",),
@@ -67,7 +68,8 @@ BUDGETS = {
     ("app", "run", "__init__"): 1024,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
     # 700 by design; the report has all measures (100);
     # what could not be recorded is recorded by the next sync (15)
-    ("preflight",): 1312,
+    ("preflight",): 899,
+    ("brief",): 316,  # a hook prints it in 50 ms, because it builds nothing
     # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
     # (60), compressions in packets (50)
     ("handoff",): 1876,
@@ -83,7 +85,7 @@ BUDGETS = {
     ("cli", "mcp", "mcp_server"): 6036,
     ("testing",): 1492,
 }
-MAX_LINES = 46_440  # 40,000 by design
+MAX_LINES = 46_449  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -214,7 +214,7 @@ class Warmstart:
 
     def _store_briefs(self) -> None:
         """Build the briefs of the projects whose sessions changed. Beside a server, each start has its own built."""
-        from warmstart.preflight.brief_store import outdated_folders
+        from warmstart.brief.brief_store import outdated_folders
 
         if not self.settings.store_url:
             for folder in outdated_folders(self.store):
@@ -342,7 +342,7 @@ class Warmstart:
 
     def store_brief(self, project: str = ".") -> Brief:
         """Build the brief of a project and store it for the hook of the next session, which only reads it."""
-        from warmstart.preflight.brief_store import current_state, save_brief, save_copy
+        from warmstart.brief.brief_store import current_state, save_brief, save_copy
 
         where, branch = clean(resolve_project(project)), branch_of(project)
         if not Path(where).is_dir():

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from warmstart.app import Warmstart
+    from warmstart.brief.stored_brief import Memories
     from warmstart.handoff.ledger import Ledger
     from warmstart.preflight.overlay import Preflight
-    from warmstart.preflight.stored_brief import Memories
     from warmstart.redact.redactor import Redactor
 
 MAX_INPUT = 32_000_000  # bytes of an event
@@ -438,7 +438,7 @@ class Hook:
 
     def _read_brief(self, connection: Any, session: str, folder: str) -> str | None:
         """The stored brief; `None` if the start has to be built, because of an experiment or because there is none."""
-        from warmstart.preflight.stored_brief import UnscreenedMemory
+        from warmstart.brief.stored_brief import UnscreenedMemory
         from warmstart.sessions.projects import resolve_project
 
         try:
@@ -464,7 +464,7 @@ class Hook:
         """
         from functools import partial
 
-        from warmstart.preflight.stored_brief import is_quotable, read_brief, read_copy, render, snapshot
+        from warmstart.brief.stored_brief import is_quotable, read_brief, read_copy, render, snapshot
         from warmstart.sessions.projects import branch_of, resolve_project
 
         project, branch = resolve_project(folder), branch_of(folder)
@@ -497,7 +497,7 @@ class Hook:
         return bool(self.settings["memory_file"]) or self.settings["memory_backend"] == "null"
 
     def _memories(self, connection: Any, judge: Callable[[tuple[float, int]], bool | None]) -> Memories | None:
-        from warmstart.preflight.stored_brief import Memories
+        from warmstart.brief.stored_brief import Memories
 
         path = self.settings["memory_file"]
         if path != "store" and os.path.isfile(path):  # otherwise switched off, or nothing was ever stored

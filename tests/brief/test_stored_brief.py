@@ -19,7 +19,7 @@ from tests.preflight.conftest import talk
 from tests.preflight.test_hook import ASKED, CODE, EDIT, context, run_hook, warm  # noqa: F401 - a fixture
 from tests.waiting import wait_until
 from warmstart import Warmstart
-from warmstart.preflight.brief_store import current_state, save_brief
+from warmstart.brief.brief_store import current_state, save_brief
 from warmstart.preflight.prompt import block
 from warmstart.storage.compression import decompress
 from warmstart.templates.revoke import revoke

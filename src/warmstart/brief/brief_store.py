@@ -7,14 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from warmstart.brief.stored_brief import Line, copy_name, count_sessions, snapshot
 from warmstart.memory.lines import NOTED, REMEMBERED, short_digest
-from warmstart.preflight.index import migrate
-from warmstart.preflight.stored_brief import Line, copy_name, count_sessions, snapshot
+from warmstart.preflight.index import migrate as migrate_preflight
 from warmstart.sessions.projects import branch_of
 from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.storage.database import migrations_of
 from warmstart.storage.files import write_private
 from warmstart.templates.brief import Brief
 from warmstart.templates.rules import DOCS, MANIFESTS
+
+MIGRATIONS = migrations_of("brief", __file__)
 
 _MAX_BRANCHES = 8  # briefs of one project
 _MAX_BUILT = 20  # briefs in one go; the start of a session has the others built
@@ -22,6 +25,12 @@ _PROJECTS = """
     SELECT project FROM sessions WHERE project <> '' GROUP BY project ORDER BY max(ended_at) DESC NULLS LAST
 """
 _LAST_FOLDER = "SELECT directory FROM sessions WHERE project = ? ORDER BY ended_at DESC NULLS LAST LIMIT 1"
+
+
+def migrate(store: SQLSessionStore) -> None:
+    """Create the tables of briefs, and those that they depend on."""
+    migrate_preflight(store)
+    store.database.migrate(MIGRATIONS)
 
 
 def current_state(store: SQLSessionStore, project: str, branch: str, tools: Mapping[str, str]) -> dict[str, Any]:
