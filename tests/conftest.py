@@ -30,6 +30,7 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 # What could lead a test out of its own folder and into the history of whoever runs it.
 VARIABLES = {
     "WARMSTART_HOME",
+    "WARMSTART_HOOK",  # a hook that runs in the process of a test sets it
     "WARMSTART_STORE",
     "WARMSTART_TENANT",
     "WARMSTART_MEMORY_BACKEND",

@@ -22,6 +22,7 @@ COMMANDS = {
     "memory": ("memory", "delete", "pref_editor"),
     "keep": ("memory", "promote", "deploy_day"),
     "sessions": ("sessions", "delete", SESSION),
+    "forget": ("sessions", "forget", SESSION),
     "templates": ("templates", "delete", "surges"),
     "revoke": ("templates", "revoke", SESSION),
     "promote": ("templates", "promote", "surges"),
