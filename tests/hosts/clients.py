@@ -56,7 +56,6 @@ class Client(ABC):
 
     name: ClassVar[str]
     config: ClassVar[tuple[str, ...]]  # patterns of the files that it is configured with, below its home
-    fixes: ClassVar[bool] = True  # whether a call that fails as one did before brings its fix
     home: Path
     model: ScriptedModel
     python: str = sys.executable  # of our own installation
@@ -334,7 +333,6 @@ class Copilot(Client):
 
     name: ClassVar[str] = "copilot-cli"
     config = (".copilot/mcp-config.json", ".copilot/hooks/*")
-    fixes = False
 
     @property
     def program(self) -> Path:
@@ -378,7 +376,6 @@ class OpenCode(Client):
 
     name: ClassVar[str] = "opencode"
     config = (".config/opencode/*.json*", ".config/opencode/plugin/*", ".config/opencode/node_modules/**/*")
-    fixes = False
 
     @property
     def program(self) -> Path:

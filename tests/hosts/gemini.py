@@ -17,7 +17,6 @@ class GeminiCLI(Client):
 
     name: ClassVar[str] = "gemini-cli"
     config: ClassVar[tuple[str, ...]] = (".gemini/settings.json", ".gemini/commands/**/*", ".gemini/policies/*")
-    fixes: ClassVar[bool] = False
 
     @property
     def program(self) -> Path:
